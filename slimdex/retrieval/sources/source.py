@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import chain, starmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -18,18 +17,14 @@ from slimdex.system.index_names import no_file
 from ..documents import Document
 from .docstrings import PREFIX as PYTHON
 from .docstrings import PythonSource
-from .files.file_source import FileSource, in_batches
+from .files.file_source import FileSource
 from .files.input_files import (
     STANDARD_INPUT,
-    UNREADABLE,
     FileFormat,
     InputFile,
     Reading,
-    bounded_lines,
     ending_of,
     open_file,
-    open_text,
-    unreadable,
 )
 from .files.walking import leads_out
 from .given_vectors import ArrayVectors, DocumentVectors, open_vectors
@@ -37,12 +32,10 @@ from .reading_progress import ReadShare
 from .tabular.columns import ColumnNames as ColumnNames
 from .tabular.databases import table_file
 from .tabular.table_files import READERS, SQL, query_file
-from .tabular.tables import BATCH, EVERY_COLUMN, TableSource
+from .tabular.tables import EVERY_COLUMN, TableSource
 
 if TYPE_CHECKING:
     from ..store.document_store import DocumentStore
-
-TEXT = ".txt"
 
 
 class Source(Protocol):
@@ -111,11 +104,9 @@ def open_source(
     # A file, or standard input.
     if spec != STANDARD_INPUT and not path.is_file():
         raise InputError(no_file(spec))
-    if spec != STANDARD_INPUT and ending_of(path, file_format) not in (TEXT, *READERS):
+    if spec != STANDARD_INPUT and ending_of(path, file_format) not in READERS:
         return _document_file(spec, path, f".{requested}" if requested else "", file_format)
     file = open_file(spec if spec == STANDARD_INPUT else str(path), path, file_format)
-    if file.ending == TEXT:
-        return TextSource(file)
     if file.ending in READERS:
         return TableSource(file, names)
     return _document_file(file.id_prefix, file.path, file.ending, FileFormat())
@@ -127,69 +118,11 @@ def _document_file(name: str, path: Path, ending: str, file_format: FileFormat) 
     if source is None:
         raise InputError(
             f"{name}: ending {ending_of(Path(name + ending), FileFormat())!r}; expected "
-            f"{', '.join(READERS)}, .txt (also with .gz or .zst), .xlsx, .xls, .ods, .sqlite, a "
+            f"{', '.join(READERS)} (also with .gz or .zst), .xlsx, .xls, .ods, .sqlite, a "
             "text, page, PDF, office file, mailbox or code, format=NAME, a folder, "
             "python:PACKAGE or sql:QUERY"
         )
     return source
-
-
-class TextSource:
-    """Source with one document per line; skips empty lines; ids are ``file:line``."""
-
-    def __init__(self, file: InputFile) -> None:
-        self.name = file.name
-        self.place = file.place
-        self.origin = file
-        self.notes = file.notes
-        self.columns: Mapping[str, str] = {}
-        self._lines_read = 0
-        self._characters_read = 0
-
-    @property
-    def fingerprint(self) -> str:
-        """Digest of path, size and times; empty if modified just now."""
-        return self.origin.fingerprint()
-
-    def batches(self, reading: Reading = Reading()) -> Iterator[list[Document]]:
-        """Yield documents in the order of the file."""
-        try:
-            with open_text(self.origin.path) as lines:
-                numbered = enumerate(bounded_lines(lines, self.name), start=1)
-                yield from in_batches(self._documents(numbered, reading), BATCH)
-        except UNREADABLE as error:
-            raise InputError(f"{self.name}{unreadable(error, self.origin.path)}") from error
-
-    def _documents(
-        self, numbered: Iterable[tuple[int, str]], reading: Reading
-    ) -> Iterator[Document]:
-        """Yield a document for each of the numbered lines that has text."""
-        prefix = self.origin.id_prefix if reading.prefix is None else reading.prefix
-        origin = reading.origin(self.fingerprint)
-        for number, line in numbered:
-            self._lines_read = number
-            self._characters_read += len(line)
-            if text := line.strip():
-                yield Document(f"{prefix}:{number}", text, origin=origin)
-
-    @property
-    def read_share(self) -> ReadShare | None:
-        """Shares of the lines and of their characters read so far, or None for an empty file."""
-        lines, characters = self._size
-        if not lines:
-            return None
-        return ReadShare(self._lines_read / lines, self._characters_read / characters)
-
-    @cached_property
-    def _size(self) -> tuple[int, int]:
-        """Numbers of lines and of characters."""
-        count = 0
-        characters = 0
-        with open_text(self.origin.path) as lines:
-            for line in lines:
-                count += 1
-                characters += len(line)
-        return count, characters
 
 
 def read_pairs(path: str) -> list[tuple[str, str]]:

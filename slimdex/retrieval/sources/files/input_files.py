@@ -8,8 +8,8 @@ go unnoticed.
 from __future__ import annotations
 
 import codecs
-import gzip
 import hashlib
+import io
 import os
 import shutil
 import sys
@@ -28,8 +28,7 @@ from slimdex.errors import InputError
 from slimdex.system.atomic_files import temporary_parent
 
 from .decoding import MARKS
-from .limits import UnreadableError
-from .packed import GZIP, open_packed, zstd_library
+from .packed import GZIP, ZSTD, open_packed
 
 STANDARD_INPUT = "-"
 ZSTANDARD = ".zst"
@@ -95,6 +94,7 @@ class InputFile:
     place : unique: the absolute path, or a digest of standard input.
     facts : values that change with the file.
     changed_ns : modification time; 0 if the facts include a digest of the content.
+    quote : sign around values of CSV; "" if it has none.
     """
 
     name: str
@@ -105,28 +105,35 @@ class InputFile:
     facts: list[Any]
     notes: list[str] = field(default_factory=list)
     changed_ns: int = 0
+    quote: str = '"'
 
     def fingerprint(self, *chosen: Any) -> str:
         """Stamp of the facts and of the user's choices; empty if the file was modified just now."""
         return stamp_of(self.changed_ns, *self.facts, *chosen)
 
-    def unify_line_endings(self) -> None:
-        """Replace the file by a copy without carriage returns.
+    def copy(self, encoding: str | None = None, newline: str | None = "") -> None:
+        """Replace the file by an unpacked copy in UTF-8; None as `newline` unifies line endings.
 
-        DuckDB can't read a table with mixed line endings.
+        Raises `InputError` if it can't be unpacked, or is not text in the encoding.
         """
         original = self.path
         self.path = temporary()
         remove_later(self)
+        errors = "strict" if encoding else "surrogateescape"  # which keeps bytes as they are
         try:
             with (
-                open_text(original) as text,
-                self.path.open("w", encoding="utf-8", newline="\n") as copy,
+                original.open("rb") as packed,
+                io.TextIOWrapper(open_packed(packed), encoding or "utf-8", errors, newline) as text,
+                self.path.open("w", encoding="utf-8", errors="surrogateescape", newline="") as copy,
             ):
                 shutil.copyfileobj(text, copy, PIECE)
-        except UNREADABLE as error:
-            raise InputError(f"{self.name}{unreadable(error, original)}") from error
-        self.notes.append("mixed line endings, read as the same")
+        except UnicodeError as error:
+            raise InputError(
+                f"{self.name}: not {str(encoding).upper()} text ({error.args[-1]}); expected "
+                "another encoding"
+            ) from error
+        except Exception as error:  # each library has its own
+            raise InputError(f"{self.name}: can't be read ({error})") from error
 
 
 def open_file(name: str, path: Path, file_format: FileFormat = FileFormat()) -> InputFile:
@@ -150,29 +157,30 @@ def open_file(name: str, path: Path, file_format: FileFormat = FileFormat()) -> 
             facts=facts,
         )
         file.changed_ns = max(stat.st_mtime_ns, stat.st_ctime_ns)
-    if path.suffix == ZSTANDARD:
-        _unpack(file)
-    if file.ending == ".parquet":
-        return file
 
-    # A copy in UTF-8, if it has another encoding.
+    # A copy, if it is compressed or in another encoding.
     head = _beginning(file.path)
+    marked = _by_mark(head)
     encoding = file_format.encoding
-    marked = _by_mark(head) if encoding is None else None
-    if marked:
+    if encoding is None and marked:
         file.notes.append(f"read as {marked.upper()}, by its first bytes")
-        _transcode(file, marked)
-    elif encoding and codecs.lookup(encoding).name not in ("utf-8", "utf-8-sig"):
-        _transcode(file, encoding)
-    elif head.startswith(codecs.BOM_UTF8) and file.ending in JSON_ENDINGS:
-        _transcode(file, "utf-8-sig")  # DuckDB accepts a mark in CSV, but not in JSON
+        encoding = marked
+    elif encoding is None or codecs.lookup(encoding).name in ("utf-8", "utf-8-sig"):
+        # DuckDB accepts a mark in CSV, but not in JSON.
+        is_marked = head.startswith(codecs.BOM_UTF8) and file.ending in JSON_ENDINGS
+        encoding = "utf-8-sig" if is_marked else None
+    if file.ending == ".parquet":
+        encoding = None
+    if encoding:
+        file.facts.append(encoding)
+    if encoding or _is_packed(file.path):
+        file.copy(encoding)
     return file
 
 
-def open_text(path: Path, encoding: str = "utf-8-sig", newline: str | None = None) -> Any:
-    """Open a file as lines, decompressed if its name ends with .gz."""
-    opener = gzip.open if path.suffix == ".gz" else open
-    return opener(path, "rt", encoding=encoding, newline=newline)
+def open_text(path: Path) -> IO[str]:
+    """Open a file in UTF-8 as lines."""
+    return path.open(encoding="utf-8-sig")
 
 
 def bounded_lines(lines: IO[str], name: str, most: int = LARGEST_OBJECT) -> Iterator[str]:
@@ -211,16 +219,11 @@ def _standard_input(file_format: FileFormat) -> InputFile:
     )
     remove_later(file)
 
-    # The copy, decompressed when it is read.
+    # The copy.
     with file.path.open("w+b") as copy:
         shutil.copyfileobj(sys.stdin.buffer, copy, PIECE)
         copy.seek(0)
         digest = hashlib.file_digest(copy, "sha256").hexdigest()
-        copy.seek(0)
-        is_gzip = copy.read(2) == GZIP
-    if is_gzip:
-        file.path = file.path.rename(file.path.with_name(file.path.name + ".gz"))
-        remove_later(file)
 
     # What it is.
     file.facts = [digest]
@@ -253,50 +256,16 @@ def _by_mark(head: bytes) -> str | None:
 def _beginning(path: Path) -> bytes:
     """First bytes of a file, decompressed; b"" if it can't be read."""
     try:
-        with open_bytes(path) as file:
-            head: bytes = file.read(PIECE)
-    except UNREADABLE:
+        with path.open("rb") as packed:
+            head: bytes = open_packed(packed).read(PIECE)
+    except Exception:
         return b""  # reported when the file is read
     return head
 
 
-def _unpack(file: InputFile) -> None:
-    """Replace a Zstandard file by a decompressed copy."""
-    original = file.path
-    file.path = temporary()
-    remove_later(file)
-    try:
-        with original.open("rb") as packed, file.path.open("wb") as copy:
-            shutil.copyfileobj(open_packed(packed), copy, PIECE)
-    except UnreadableError as error:
-        raise InputError(f"{file.name}: {error}") from error
-    except (OSError, EOFError, zstd_library().ZstdError) as error:
-        raise InputError(f"{file.name}: can't be read ({error})") from error
-
-
-def _transcode(file: InputFile, encoding: str) -> None:
-    """Replace the file by a copy in UTF-8."""
-    original = file.path
-    file.path = temporary()
-    remove_later(file)
-    file.facts.append(encoding)
-    try:
-        with (
-            open_text(original, encoding, newline="") as text,
-            file.path.open("w", encoding="utf-8", errors="surrogatepass", newline="") as copy,
-        ):
-            shutil.copyfileobj(text, copy, PIECE)
-    except UnicodeError as error:
-        raise InputError(
-            f"{file.name}: not {encoding.upper()} text ({error.args[-1]}); expected another one"
-        ) from error
-    except UNREADABLE as error:
-        raise InputError(f"{file.name}: can't be read ({error})") from error
-
-
-def open_bytes(path: Path) -> Any:
-    """Open a file as bytes, decompressed if its name ends with .gz."""
-    return gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")
+def _is_packed(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(4).startswith((GZIP, ZSTD))
 
 
 def temporary() -> Path:
@@ -323,7 +292,7 @@ def _first_broken_line(path: Path) -> int:
     """Number from 1 of the first line that is not UTF-8."""
     decoder = codecs.getincrementaldecoder("utf-8")()
     number = 1
-    with suppress(*UNREADABLE), open_bytes(path) as file:
+    with suppress(*UNREADABLE), path.open("rb") as file:
         while piece := file.read(PIECE):
             try:
                 decoder.decode(piece)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, count
 
 from slimdex.errors import InputError
-from slimdex.system.duckdb_library import connect, duckdb
+from slimdex.system.duckdb_library import connect, duckdb, identifier, literal
 
 from ...documents import BUILT_IN_COLUMNS
 
@@ -29,6 +29,20 @@ RENAMED = {
     NO_VALUES: "VARCHAR",
 }
 """Types that are stored as others, also in lists; moments are converted to UTC."""
+TIMES = {
+    "DATE": r"regexp_full_match({0}, '\d{{4}}-\d\d?-\d\d?') AND TRY_CAST({0} AS DATE) NOT NULL",
+    "TIME": r"regexp_full_match({0}, '\d\d?:[\d:.]+') AND TRY_CAST({0} AS TIME) NOT NULL",
+    TIMESTAMPTZ: r"regexp_full_match({0}, '\d{{4}}-\d\d?-\d\d?([T ].*)?') "
+    "AND TRY_CAST({0} AS TIMESTAMPTZ) NOT NULL",
+}
+VALUES = {
+    "BOOLEAN": "lower({0}) IN ('true', 'false')",
+    "BIGINT": "coalesce(TRY_CAST({0} AS BIGINT)::VARCHAR = {0}, false)",
+    "DOUBLE": "coalesce(TRY_CAST({0} AS DOUBLE)::VARCHAR "
+    "IN (lower({0}), lower({0}) || '.0'), false)",
+    **TIMES,
+}
+"""Type -> whether it keeps a text as it is written, in SQL: 007, 1.10 and 1e5 stay text."""
 ID_NAMES = ("_id", "id", "doc_id", "docid")
 TEXT_NAMES = ("text", "body", "content", "sentence", "document", "passage")
 TITLE_NAMES = ("title",)
@@ -67,6 +81,25 @@ def storage_names(columns: Sequence[str], ours: Sequence[str] = BUILT_IN_COLUMNS
     return names
 
 
+def unique_names(names: Iterable[object]) -> list[str]:
+    """Names of columns as texts, unique ignoring case, as DuckDB makes them for CSV.
+
+    >>> unique_names(["id", "ID", 2023, ""])
+    ['id', 'ID_1', '2023', 'column3']
+    """
+    unique = list[str]()
+    taken = set[str]()
+    for number, value in enumerate(names):
+        name = str(value) or f"column{number}"
+        numbers = count(1)
+        candidate = name
+        while candidate.lower() in taken:
+            candidate = f"{name}_{next(numbers)}"
+        unique.append(candidate)
+        taken.add(candidate.lower())
+    return unique
+
+
 def usual_column(names: Sequence[str], usual: Sequence[str]) -> str | None:
     """Return the first column with a usual name, ignoring case."""
     lowered = {name.lower(): name for name in reversed(names)}  # the first of equal names wins
@@ -83,6 +116,33 @@ def only_text_column(source: str, types: Mapping[str, str]) -> str:
         return texts[0]
     columns = ", ".join(types)
     raise InputError(f"{source}: which column is the text? Name one by text=NAME: {columns}")
+
+
+def text_of(column: str) -> str:
+    """SQL of the text of a column without spaces around it; NULL if there is none."""
+    return f"nullif(trim({identifier(column)}), '')"
+
+
+def type_of_text(column: str, *, is_csv: bool) -> str:
+    """SQL of the type that keeps all texts of a column, and of one that stands in its way.
+
+    The type is NULL if there is none, and the text if few others are like numbers or times. Text
+    of JSON may only be dates and times.
+    """
+    text = text_of(column)
+    checks = {type_: f"({check.format(text)})" for type_, check in VALUES.items()}
+    likes = {TIMESTAMPTZ: checks[TIMESTAMPTZ]}
+    types = TIMES
+    if is_csv:
+        likes["DOUBLE"] = f"TRY_CAST({text} AS DOUBLE) NOT NULL"
+        types = VALUES
+    fits = [f"WHEN bool_and({checks[type_]} OR {text} IS NULL) THEN '{type_}'" for type_ in types]
+    odd = [
+        f"WHEN 2 * count_if({like}) > count({text}) THEN min({text}) FILTER (NOT {checks[type_]})"
+        for type_, like in likes.items()
+    ]
+    none = f"WHEN count({text}) = 0 THEN {literal(NO_VALUES)}" if is_csv else ""
+    return f"[CASE {none} {' '.join(fits)} END, CASE {' '.join(odd)} END]"
 
 
 def parse_types(words: Sequence[str]) -> dict[str, str]:

@@ -12,9 +12,8 @@ import json
 import os
 import sqlite3
 import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, suppress
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +25,7 @@ from ..files.input_files import InputFile, remove_later, temporary
 from ..files.limits import LARGEST_FILE, SECONDS, UnreadableError, size
 from ..files.packed import why_broken
 from ..files.reading_process import Worker
+from .columns import unique_names
 
 WORKBOOKS = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods")
 LARGEST_WORKBOOK = 1 << 30
@@ -184,22 +184,3 @@ def _value(cell: Any, *, is_timed: bool = False) -> Any:
     if isinstance(cell, bool | float):
         return cell
     return str(cell) or None
-
-
-def unique_names(names: Iterable[object]) -> list[str]:
-    """Names of columns as texts, unique ignoring case, as DuckDB makes them for CSV.
-
-    >>> unique_names(["id", "ID", 2023, ""])
-    ['id', 'ID_1', '2023', 'column3']
-    """
-    unique = list[str]()
-    taken = set[str]()
-    for number, value in enumerate(names):
-        name = str(value) or f"column{number}"
-        numbers = count(1)
-        candidate = name
-        while candidate.lower() in taken:
-            candidate = f"{name}_{next(numbers)}"
-        unique.append(candidate)
-        taken.add(candidate.lower())
-    return unique

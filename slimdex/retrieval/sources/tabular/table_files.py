@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from itertools import chain
+from typing import NamedTuple
 
 from slimdex.errors import InputError, shorten
 from slimdex.system.duckdb_library import connect, duckdb, literal, one_file
@@ -23,6 +26,7 @@ from ..files.input_files import (
     temporary,
     unreadable,
 )
+from .columns import unique_names
 
 SQL = "sql:"
 """Prefix of a source that is a query."""
@@ -59,18 +63,23 @@ def read_json(file: InputFile, types: Mapping[str, str]) -> str:
 
 
 def read_csv(file: InputFile, types: Mapping[str, str]) -> str:
-    """SQL to read a CSV or TSV file; DuckDB infers types if none are given."""
-    # DuckDB would guess another separator, skip lines or treat rows that begin with "#" as comments
-    # rather than report a malformed file, and take 01/02/2024 for a date.
-    options = f"sample_size=-1, header=true, comment='', max_line_size={LARGEST_OBJECT}"
-    options += ", dateformat='%Y-%m-%d'"
-    skipped, delimiter, _ = _layout(file)
-    options += f", skip={skipped}, delim={literal(delimiter)}"
-    if file.ending != ".tsv":
-        options += ", quote='\"', escape='\"'"
-    if types:
-        options += f", types={_types_sql(types)}"
-    return f"read_csv({one_file(str(file.path))}, {options})"
+    """SQL to read a CSV or TSV file; columns without a given type are text."""
+    layout = _layout(file)
+    quote = literal(file.quote)
+    columns = dict.fromkeys(layout.names, "VARCHAR") | types
+    options = f"columns={_types_sql(columns)}, header=true, max_line_size={LARGEST_OBJECT}"
+    options += f", skip={layout.skipped}, delim={literal(layout.delimiter)}, comment=''"
+    options += f", quote={quote}, escape={quote}"
+    return f"read_csv({one_file(str(file.path))}, auto_detect=false, {options})"
+
+
+def read_lines(file: InputFile, types: Mapping[str, str]) -> str:
+    """SQL to read a text file, with a row for each line."""
+    options = f"max_line_size={LARGEST_OBJECT}, header=false, columns={{'text': 'VARCHAR'}}"
+    options += ", delim='', quote='', escape='', comment=''"
+    lines = f"read_csv({one_file(str(file.path))}, auto_detect=false, {options})"
+    ends = r"^[\s\p{Z}]+|[\s\p{Z}]+$"
+    return f"(SELECT regexp_replace(text, '{ends}', '', 'g') AS text FROM {lines})"
 
 
 def _types_sql(types: Mapping[str, str]) -> str:
@@ -96,6 +105,7 @@ READERS: Mapping[str, Callable[[InputFile, Mapping[str, str]], str]] = {
     ".csv": read_csv,
     ".tsv": read_csv,
     ".parquet": read_parquet,
+    ".txt": read_lines,
 }
 """Ending of a file that users name -> its reader."""
 
@@ -104,8 +114,7 @@ def inferred_types(connection: duckdb.DuckDBPyConnection, file: InputFile) -> di
     """Types of a table's columns; raises `InputError` for columns that DuckDB can't read well."""
     reader = READERS.get(file.ending, read_answer)
     if reader is read_csv:
-        *_, width = _layout(file)
-        _check_width(width, file)
+        return dict.fromkeys(_layout(file).names, "VARCHAR")
     if reader is read_json:
         _check_keys(connection, file)
     table = reader(file, {})
@@ -152,8 +161,16 @@ def _check_keys(connection: duckdb.DuckDBPyConnection, file: InputFile) -> None:
             )
 
 
-def _layout(file: InputFile) -> tuple[int, str, int]:
-    """Detect the number of lines before a CSV file's header, its separator, and its columns.
+class _Layout(NamedTuple):
+    """Number of lines before a CSV file's header, its separator, and the columns' names."""
+
+    skipped: int
+    delimiter: str
+    names: Sequence[str]
+
+
+def _layout(file: InputFile) -> _Layout:
+    """Detect the layout of a CSV file.
 
     The separator is a tab, comma, semicolon or bar. Excel may state it in a first line "sep=;".
     Lines without a name are skipped.
@@ -168,18 +185,40 @@ def _layout(file: InputFile) -> tuple[int, str, int]:
             while header and (not header.strip(BLANK) or (stated and not skipped)):
                 header = lines.readline(LARGEST_OBJECT)
                 skipped = skipped + 1
+            unquoted = re.sub(r'"[^"]*"', "", header)
+            delimiter = stated[1] if stated else max(DELIMITERS, key=unquoted.count)
+            quoting = csv.QUOTE_MINIMAL if file.quote else csv.QUOTE_NONE
+            given = chain([header], lines)
+            rows = csv.reader(given, delimiter=delimiter, quoting=quoting, strict=True)
+            names = unique_names(next(rows, ()))
+            _check_width(len(names), file)
+            return _Layout(skipped, delimiter, names)
+    except csv.Error as error:
+        raise InputError(f"{file.name}, line {skipped + 1}: {error}; expected names") from error
     except UNREADABLE as error:
         raise InputError(f"{file.name}{unreadable(error, file.path)}") from error
-    unquoted = re.sub(r'"[^"]*"', "", header)
-    delimiter = stated[1] if stated else max(DELIMITERS, key=unquoted.count)
-    return skipped, delimiter, unquoted.count(delimiter) + 1
+
+
+def is_parsed(connection: duckdb.DuckDBPyConnection, file: InputFile) -> bool:
+    """Return whether lines or CSV can be parsed; choose whether quotes have a meaning.
+
+    In a tab-separated file they may be mere signs: they are, if more rows are read so.
+    """
+    rows = dict[str, int]()
+    for quote in ('"', "") if file.ending == ".tsv" else '"':
+        file.quote = quote
+        with suppress(duckdb.Error):
+            count = f"SELECT count(*) FROM {READERS[file.ending](file, {})}"
+            ((rows[quote],),) = connection.execute(count).fetchall()
+    file.quote = max(rows, key=lambda quote: rows[quote], default='"')
+    return bool(rows)
 
 
 def why_unreadable(
     connection: duckdb.DuckDBPyConnection, file: InputFile, error: duckdb.Error
 ) -> InputError:
     """The error of a file that DuckDB can't read, with its line if it is text."""
-    if file.ending in (".jsonl", ".ndjson", ".json", ".csv", ".tsv"):
+    if file.ending not in (".parquet", ANSWER):
         try:
             _check_lines(file)
         except UNREADABLE as other:
@@ -187,17 +226,6 @@ def why_unreadable(
         except InputError as other:
             return other
 
-    # Without detection of the layout, DuckDB names the line of a CSV file that does not fit.
-    if file.ending in (".csv", ".tsv"):
-        *_, width = _layout(file)
-        columns = _types_sql({f"c{number}": "VARCHAR" for number in range(width)})
-        table = read_csv(file, {}).removesuffix(")")
-        try:
-            connection.execute(
-                f"SELECT count(*) FROM {table}, auto_detect=false, columns={columns})"
-            ).fetchall()
-        except duckdb.Error as clearer:
-            error = clearer
     reason = " ".join(PLACE.sub("", HINTS.split(str(error))[0]).split())
     return InputError(f"{file.name}: {reason[:LONGEST_REASON]}")
 

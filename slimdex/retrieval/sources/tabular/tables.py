@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import cached_property
 from typing import Any
 
-from slimdex.errors import InputError
+from slimdex.errors import InputError, shorten
 from slimdex.indexes.arrays import batches
 from slimdex.system.duckdb_library import connect, duckdb, identifier
 
@@ -26,15 +26,27 @@ from .columns import (
     read_type,
     storage_names,
     stored_type,
+    text_of,
+    type_of_text,
     usual_column,
 )
-from .table_files import READERS, inferred_types, read_answer, read_csv, why_unreadable
+from .table_files import (
+    READERS,
+    inferred_types,
+    is_parsed,
+    read_answer,
+    read_csv,
+    read_json,
+    read_lines,
+    why_unreadable,
+)
 
 BATCH = 1024
 """Documents in a batch."""
-CHECKED_AT_ONCE = 256
+CHECKED_AT_ONCE = 128
 """Columns compared in one query, since DuckDB takes time by the square of their number."""
 EVERY_COLUMN = "all"
+BY_LINES = (read_csv, read_lines)
 BIGINT = range(-(2**63), 2**63)
 
 
@@ -89,15 +101,16 @@ class TableSource:
         self._types |= requested | dict.fromkeys(ours, "VARCHAR")
 
         # Types that the index stores; columns without values have none.
+        self._casts = dict[str, str]()
         inferred = [column for column in metadata if column not in requested]
-        if self._reader is read_csv:
-            self._compare_with_text(inferred)
+        self._infer_types_of_text([c for c in inferred if self._types[c] == "VARCHAR"])
         self._narrow(inferred)
-        stored = {name: stored_type(self._types[c]) for c, name in self._stored_names.items()}
+        types = self._types | self._casts
+        stored = {name: stored_type(types[c]) for c, name in self._stored_names.items()}
         self._stored_types = stored
         self.columns = {}
         for column, name in self._stored_names.items():
-            if self._types[column] != NO_VALUES:
+            if types[column] != NO_VALUES:
                 self.columns[name] = stored[name]
         self.requested = {self._stored_names[c]: stored[self._stored_names[c]] for c in requested}
 
@@ -114,7 +127,7 @@ class TableSource:
     def batches(self, reading: Reading = Reading()) -> Iterator[list[Document]]:
         """Yield documents in the order of the file, with generated ids if there is no id column.
 
-        Rows of a CSV file without values are skipped.
+        Rows of CSV and lines without values are skipped.
         """
         selected = []
         for column in (self._id, self._text, self._title, *self._stored_names):
@@ -135,7 +148,7 @@ class TableSource:
             for row in rows:
                 number += 1
                 self._characters_read += len(row[1] or "")
-                if self._reader is read_csv and all(value in (None, "") for value in row):
+                if self._reader in BY_LINES and all(value in (None, "") for value in row):
                     continue
                 documents.append(self._document(prefix, number, row, origin))
             self._rows_read = number
@@ -173,10 +186,10 @@ class TableSource:
 
     def _inferred_types(self) -> dict[str, str]:
         """Types of the columns; raise `InputError` if the file can't be read as a table."""
-        if self._reader is read_csv:
-            with suppress(duckdb.Error):
-                return inferred_types(self._connection, self._file)
-            self._file.unify_line_endings()
+        if self._reader in BY_LINES and not is_parsed(self._connection, self._file):
+            self._file.copy(newline=None)  # DuckDB can't read mixed line endings
+            is_parsed(self._connection, self._file)
+            self._file.notes.append("mixed line endings, read as the same")
         with self._reading():
             return inferred_types(self._connection, self._file)
 
@@ -189,36 +202,21 @@ class TableSource:
             )
         return requested or usual_column(self.all_columns, usual)
 
-    def _compare_with_text(self, columns: Sequence[str]) -> None:
-        """Read columns of a CSV file as text if a type would change a value, such as 1.10 or 1e5.
-
-        Also find columns without values.
-        """
-        checks = {}
-        for column in columns:
-            type_ = self._types[column]
-            if type_ in ("DOUBLE", "BOOLEAN"):
-                text = f"lower(trim({identifier(column)}))"
-                back = f"TRY_CAST({text} AS {type_})::VARCHAR"
-                checks[column] = f"bool_or({back} NOT IN ({text}, {text} || '.0'))"
-            elif type_ == "VARCHAR":
-                checks[column] = f"count({identifier(column)}) = 0"
-
-        # All as text, in which the types above are cast.
-        table = self._reader(self._file, dict.fromkeys(self.all_columns, "VARCHAR"))
-        for few in batches(len(checks), CHECKED_AT_ONCE):
-            names = [*checks][few]
-            sql = ", ".join([*checks.values()][few])
-            (answers,) = self._fetch(f"SELECT {sql} FROM {table}")
-            for column, is_so in zip(names, answers, strict=True):
-                type_ = self._types[column]
-                if is_so and type_ == "VARCHAR":
-                    self._types[column] = NO_VALUES
-                elif is_so:
-                    self._types[column] = "VARCHAR"
+    def _infer_types_of_text(self, columns: Sequence[str]) -> None:
+        """Find the types of columns of text in CSV or JSON; note those that are nearly typed."""
+        if self._reader not in (read_csv, read_json):
+            return
+        for few in batches(len(columns), CHECKED_AT_ONCE):
+            checks = [type_of_text(c, is_csv=self._reader is read_csv) for c in columns[few]]
+            (answers,) = self._fetch(f"SELECT {', '.join(checks)} FROM {self._table}")
+            for column, (type_, example) in zip(columns[few], answers, strict=True):
+                if type_ is not None:
+                    self._casts[column] = type_
+                elif example is not None:
                     self.notes.append(
-                        f"column {self._stored_names[column]!r} is stored as text: {type_} would "
-                        f"change its values (types={column}={type_} reads it anyway)"
+                        f"column {self._stored_names[column]!r} is stored as text, because of "
+                        f"values such as {shorten(example)!r} (types={column}=DOUBLE, or another "
+                        "type, converts them)"
                     )
 
     def _narrow(self, columns: Sequence[str]) -> None:
@@ -237,6 +235,8 @@ class TableSource:
 
     def _value(self, column: str) -> str:
         """SQL of a column's value, as it is stored."""
+        if cast := self._casts.get(column):
+            return f"CAST({text_of(column)}::{cast} AS {stored_type(cast)})"
         return f"CAST({identifier(column)} AS {stored_type(self._types[column])})"
 
     def _fetch(self, sql: str) -> list[Any]:
