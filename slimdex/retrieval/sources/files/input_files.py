@@ -16,13 +16,10 @@ import sys
 import tempfile
 import time
 import weakref
-import zlib
-from collections.abc import Iterator, Sequence, Set
-from contextlib import suppress
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from slimdex.errors import InputError
 from slimdex.system.atomic_files import temporary_parent
@@ -37,8 +34,6 @@ LARGEST_OBJECT = 32 << 20
 """Limit of a JSON object or CSV line in bytes, and of a document line in characters."""
 PIECE = 1 << 20
 """Bytes decoded or copied at a time."""
-UNREADABLE = (UnicodeDecodeError, EOFError, OSError, zlib.error)
-"""Errors of reading text: not UTF-8, truncated, or missing."""
 SETTLED_NS = 2_000_000_000
 """A file modified more recently may change again with the same time and size: clocks of file
 systems tick every few milliseconds, FAT's every two seconds."""
@@ -178,31 +173,6 @@ def open_file(name: str, path: Path, file_format: FileFormat = FileFormat()) -> 
     return file
 
 
-def open_text(path: Path) -> IO[str]:
-    """Open a file in UTF-8 as lines."""
-    return path.open(encoding="utf-8-sig")
-
-
-def bounded_lines(lines: IO[str], name: str, most: int = LARGEST_OBJECT) -> Iterator[str]:
-    """Yield lines of an open file, reading at most `most` characters of each.
-
-    Raises `InputError` if a line is longer.
-
-    >>> import io
-    >>> list(bounded_lines(io.StringIO("one\\ntwo"), "a.txt", 3))
-    ['one\\n', 'two']
-    >>> list(bounded_lines(io.StringIO("one\\ntwos"), "a.txt", 3))  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    slimdex.errors.InputError: a.txt, line 2: over 3 characters; expected ...
-    """
-    for number, line in enumerate(iter(partial(lines.readline, most + 1), ""), start=1):
-        if len(line) > most and not line.endswith("\n"):
-            raise InputError(
-                f"{name}, line {number}: over {most:,} characters; expected one document per line"
-            )
-        yield line
-
-
 def ending_of(path: Path, file_format: FileFormat) -> str:
     """Kind of a file by its name, or as given by the user."""
     if file_format.format is not None:
@@ -278,28 +248,6 @@ def temporary() -> Path:
 def remove_later(file: InputFile) -> None:
     """Remove the copy when the file object is garbage-collected or the process ends."""
     weakref.finalize(file, file.path.unlink, missing_ok=True)
-
-
-def unreadable(error: Exception, path: Path) -> str:
-    """Describe where and why a file can't be read as UTF-8, to append to its name."""
-    if not isinstance(error, UnicodeDecodeError):
-        return f": can't be read ({error})"
-    expected = "expected UTF-8, or encoding=latin-1 or another"
-    return f", line {_first_broken_line(path):,}: not UTF-8 text ({error.reason}); {expected}"
-
-
-def _first_broken_line(path: Path) -> int:
-    """Number from 1 of the first line that is not UTF-8."""
-    decoder = codecs.getincrementaldecoder("utf-8")()
-    number = 1
-    with suppress(*UNREADABLE), path.open("rb") as file:
-        while piece := file.read(PIECE):
-            try:
-                decoder.decode(piece)
-            except UnicodeDecodeError as error:
-                return number + error.object.count(b"\n", 0, error.start)
-            number += piece.count(b"\n")
-    return number  # the file ends within a character, or what is left can't be unpacked
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import chain, count
 
 from slimdex.errors import InputError
-from slimdex.system.duckdb_library import connect, duckdb, identifier, literal
+from slimdex.system.duckdb_library import connect, duckdb, identifier
 
 from ...documents import BUILT_IN_COLUMNS
 
@@ -36,6 +36,7 @@ TIMES = {
     "AND TRY_CAST({0} AS TIMESTAMPTZ) NOT NULL",
 }
 VALUES = {
+    NO_VALUES: "{0} IS NULL",
     "BOOLEAN": "lower({0}) IN ('true', 'false')",
     "BIGINT": "coalesce(TRY_CAST({0} AS BIGINT)::VARCHAR = {0}, false)",
     "DOUBLE": "coalesce(TRY_CAST({0} AS DOUBLE)::VARCHAR "
@@ -119,30 +120,26 @@ def only_text_column(source: str, types: Mapping[str, str]) -> str:
 
 
 def text_of(column: str) -> str:
-    """SQL of the text of a column without spaces around it; NULL if there is none."""
-    return f"nullif(trim({identifier(column)}), '')"
+    """SQL of a column's values as text without spaces around it; NULL if there is none."""
+    return f"nullif(trim({identifier(column)}::VARCHAR), '')"
 
 
-def type_of_text(column: str, *, is_csv: bool) -> str:
-    """SQL of the type that keeps all texts of a column, and of one that stands in its way.
+def narrower(column: str, types: Sequence[str]) -> str:
+    """SQL of the first type that keeps all texts of a column, and of a text that it would change.
 
-    The type is NULL if there is none, and the text if few others are like numbers or times. Text
-    of JSON may only be dates and times.
+    The type is NULL if there is none, and the text unless most texts are numbers or times.
     """
     text = text_of(column)
-    checks = {type_: f"({check.format(text)})" for type_, check in VALUES.items()}
-    likes = {TIMESTAMPTZ: checks[TIMESTAMPTZ]}
-    types = TIMES
-    if is_csv:
+    checks = {type_: f"({VALUES[type_].format(text)})" for type_ in types}
+    likes = {type_: checks[type_] for type_ in types if type_ == TIMESTAMPTZ}
+    if "DOUBLE" in types:
         likes["DOUBLE"] = f"TRY_CAST({text} AS DOUBLE) NOT NULL"
-        types = VALUES
-    fits = [f"WHEN bool_and({checks[type_]} OR {text} IS NULL) THEN '{type_}'" for type_ in types]
+    fits = [f"WHEN bool_and({check} OR {text} IS NULL) THEN '{t}'" for t, check in checks.items()]
     odd = [
         f"WHEN 2 * count_if({like}) > count({text}) THEN min({text}) FILTER (NOT {checks[type_]})"
         for type_, like in likes.items()
     ]
-    none = f"WHEN count({text}) = 0 THEN {literal(NO_VALUES)}" if is_csv else ""
-    return f"[CASE {none} {' '.join(fits)} END, CASE {' '.join(odd)} END]"
+    return f"[CASE {' '.join(fits)} END, CASE {' '.join(odd) or 'WHEN false THEN NULL'} END]"
 
 
 def parse_types(words: Sequence[str]) -> dict[str, str]:

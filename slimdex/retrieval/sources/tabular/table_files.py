@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import chain
 from typing import NamedTuple
 
@@ -18,13 +19,9 @@ from slimdex.system.unicode_text import check_unicode
 from ...documents import MOST_COLUMNS, check_columns
 from ..files.input_files import (
     LARGEST_OBJECT,
-    UNREADABLE,
     InputFile,
-    bounded_lines,
-    open_text,
     remove_later,
     temporary,
-    unreadable,
 )
 from .columns import unique_names
 
@@ -176,7 +173,7 @@ def _layout(file: InputFile) -> _Layout:
     Lines without a name are skipped.
     """
     try:
-        with open_text(file.path) as lines:
+        with file.path.open(encoding="utf-8-sig") as lines:
             header = lines.readline(LARGEST_OBJECT)
             skipped = 0
             stated = re.fullmatch(r"sep=(.)\s*", header, re.IGNORECASE)
@@ -195,8 +192,8 @@ def _layout(file: InputFile) -> _Layout:
             return _Layout(skipped, delimiter, names)
     except csv.Error as error:
         raise InputError(f"{file.name}, line {skipped + 1}: {error}; expected names") from error
-    except UNREADABLE as error:
-        raise InputError(f"{file.name}{unreadable(error, file.path)}") from error
+    except (UnicodeDecodeError, OSError) as error:
+        raise why_unreadable(file, error) from error
 
 
 def is_parsed(connection: duckdb.DuckDBPyConnection, file: InputFile) -> bool:
@@ -214,31 +211,34 @@ def is_parsed(connection: duckdb.DuckDBPyConnection, file: InputFile) -> bool:
     return bool(rows)
 
 
-def why_unreadable(
-    connection: duckdb.DuckDBPyConnection, file: InputFile, error: duckdb.Error
-) -> InputError:
-    """The error of a file that DuckDB can't read, with its line if it is text."""
+def why_unreadable(file: InputFile, error: Exception) -> InputError:
+    """The error of a file that can't be read, with its line if it is text."""
     if file.ending not in (".parquet", ANSWER):
         try:
             _check_lines(file)
-        except UNREADABLE as other:
-            return InputError(f"{file.name}{unreadable(other, file.path)}")
-        except InputError as other:
-            return other
-
+        except (InputError, OSError) as clearer:
+            return InputError(str(clearer))
     reason = " ".join(PLACE.sub("", HINTS.split(str(error))[0]).split())
     return InputError(f"{file.name}: {reason[:LONGEST_REASON]}")
 
 
 def _check_lines(file: InputFile) -> None:
-    """Raise `InputError` for a line that is too long, or not JSON, by its number."""
-    with open_text(file.path) as text:
-        for number, line in enumerate(bounded_lines(text, file.name), start=1):
-            if file.ending not in (".jsonl", ".ndjson") or not line.strip():
-                continue
+    """Raise `InputError` for a line that is too long, or not UTF-8 or JSON, by its number."""
+    with file.path.open("rb") as lines:
+        for number, line in enumerate(iter(partial(lines.readline, LARGEST_OBJECT + 1), b""), 1):
             place = f"{file.name}, line {number}"
+            if len(line) > LARGEST_OBJECT and not line.endswith(b"\n"):
+                raise InputError(f"{place}: over {LARGEST_OBJECT:,} bytes; expected shorter lines")
+            value = None
             try:
-                value = parse_json(line)
+                text = line.decode("utf-8-sig")
+                if file.ending in (".jsonl", ".ndjson") and text.strip():
+                    value = parse_json(text)
+            except UnicodeDecodeError as error:
+                raise InputError(
+                    f"{place}: not UTF-8 text ({error.reason}); expected UTF-8, or "
+                    "encoding=latin-1 or another"
+                ) from error
             except json.JSONDecodeError as error:
                 raise InputError(f"{place}: {error.msg}; expected JSON") from error
             except ValueError as error:

@@ -19,15 +19,17 @@ from .columns import (
     ID_NAMES,
     NO_VALUES,
     TEXT_NAMES,
+    TIMES,
     TIMESTAMPTZ,
     TITLE_NAMES,
+    VALUES,
     ColumnNames,
+    narrower,
     only_text_column,
     read_type,
     storage_names,
     stored_type,
     text_of,
-    type_of_text,
     usual_column,
 )
 from .table_files import (
@@ -47,7 +49,6 @@ CHECKED_AT_ONCE = 128
 """Columns compared in one query, since DuckDB takes time by the square of their number."""
 EVERY_COLUMN = "all"
 BY_LINES = (read_csv, read_lines)
-BIGINT = range(-(2**63), 2**63)
 
 
 class TableSource:
@@ -103,8 +104,7 @@ class TableSource:
         # Types that the index stores; columns without values have none.
         self._casts = dict[str, str]()
         inferred = [column for column in metadata if column not in requested]
-        self._infer_types_of_text([c for c in inferred if self._types[c] == "VARCHAR"])
-        self._narrow(inferred)
+        self._infer_narrower(inferred)
         types = self._types | self._casts
         stored = {name: stored_type(types[c]) for c, name in self._stored_names.items()}
         self._stored_types = stored
@@ -202,14 +202,21 @@ class TableSource:
             )
         return requested or usual_column(self.all_columns, usual)
 
-    def _infer_types_of_text(self, columns: Sequence[str]) -> None:
-        """Find the types of columns of text in CSV or JSON; note those that are nearly typed."""
-        if self._reader not in (read_csv, read_json):
-            return
-        for few in batches(len(columns), CHECKED_AT_ONCE):
-            checks = [type_of_text(c, is_csv=self._reader is read_csv) for c in columns[few]]
+    def _infer_narrower(self, columns: Sequence[str]) -> None:
+        """Find types of text in CSV and JSON, and of large numbers; note text that is nearly typed.
+
+        DuckDB infers HUGEINT of 0 and -1 in JSON.
+        """
+        candidates = {"HUGEINT": ["BIGINT"]}
+        if self._reader is read_csv:
+            candidates["VARCHAR"] = [NO_VALUES, *VALUES]
+        elif self._reader is read_json:
+            candidates["VARCHAR"] = [*TIMES]
+        wide = [column for column in columns if self._types[column] in candidates]
+        for few in batches(len(wide), CHECKED_AT_ONCE):
+            checks = [narrower(column, candidates[self._types[column]]) for column in wide[few]]
             (answers,) = self._fetch(f"SELECT {', '.join(checks)} FROM {self._table}")
-            for column, (type_, example) in zip(columns[few], answers, strict=True):
+            for column, (type_, example) in zip(wide[few], answers, strict=True):
                 if type_ is not None:
                     self._casts[column] = type_
                 elif example is not None:
@@ -218,15 +225,6 @@ class TableSource:
                         f"values such as {shorten(example)!r} (types={column}=DOUBLE, or another "
                         "type, converts them)"
                     )
-
-    def _narrow(self, columns: Sequence[str]) -> None:
-        """Store whole numbers as BIGINT if all fit: DuckDB infers HUGEINT of 0 and -1 in JSON."""
-        wide = [column for column in columns if self._types[column] == "HUGEINT"]
-        for column in wide:
-            name = identifier(column)
-            (bounds,) = self._fetch(f"SELECT min({name}), max({name}) FROM {self._table}")
-            if all(bound is None or bound in BIGINT for bound in bounds):
-                self._types[column] = "BIGINT"
 
     @property
     def _table(self) -> str:
@@ -250,4 +248,4 @@ class TableSource:
         try:
             yield
         except duckdb.Error as error:
-            raise why_unreadable(self._connection, self._file, error) from error
+            raise why_unreadable(self._file, error) from error
