@@ -11,7 +11,6 @@ from slimdex.system.unicode_text import check_unicode
 
 from ..documents import Document, check_columns, id_text
 from ..sources.given_vectors import DocumentVectors, check_vectors
-from ..sources.reading_progress import ReadShare
 from ..store.document_store import DocumentStore
 from ..store.passages import part_fault
 from .text_vectors import StoredTexts
@@ -55,7 +54,7 @@ class Addition:
     missing: Missing | None = None
     stored_texts: StoredTexts | None = None  # of documents that may turn out to be moved
     first_row: int | None = None  # of the first batch, if there are several
-    read_share: Callable[[], ReadShare | None] = lambda: None  # None if unknown
+    read_share: Callable[[], float] = lambda: 0.0  # 0 if unknown
     withdraws: bool = True  # whether bad input undoes the batches before it
 
     def origins_after(self, now: Mapping[str, str]) -> dict[str, str]:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, starmap
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Protocol
 
 from slimdex.errors import InputError
@@ -27,8 +28,7 @@ from .files.input_files import (
     open_file,
 )
 from .files.walking import leads_out
-from .given_vectors import ArrayVectors, DocumentVectors, open_vectors
-from .reading_progress import ReadShare
+from .given_vectors import DocumentVectors, open_vectors
 from .tabular.columns import ColumnNames as ColumnNames
 from .tabular.databases import table_file
 from .tabular.table_files import READERS, SQL, query_file
@@ -66,8 +66,8 @@ class Source(Protocol):
         """Unique name of its location."""
 
     @property
-    def read_share(self) -> ReadShare | None:
-        """Shares of the source read so far, or None if its size is unknown."""
+    def read_share(self) -> float:
+        """Share of the source read so far."""
 
     def batches(self, reading: Reading = Reading()) -> Iterator[list[Document]]:
         """Yield documents in the order of the source."""
@@ -202,21 +202,13 @@ class Sources:
         """
         batches = chain.from_iterable(starmap(_batches, self._read_as(readings)))
         documents = chain.from_iterable(batches)
-        if isinstance(self.vectors, ArrayVectors):
+        if self.vectors is not None:
             return _check_each_row(documents, self.vectors)
         return documents
 
-    def read_share(self) -> ReadShare | None:
-        """Return the mean of the sources' shares, or None if one of them is unknown."""
-        shares = []
-        for source in self.opened:
-            share = source.read_share
-            if share is None:
-                return None
-            shares.append(share)
-        documents = sum(share.documents for share in shares)
-        texts = sum(share.text for share in shares)
-        return ReadShare(documents / len(shares), texts / len(shares))
+    def read_share(self) -> float:
+        """Return the mean of the shares of the sources read so far."""
+        return fmean(source.read_share for source in self.opened)
 
     def origins(self, readings: Sequence[Reading]) -> set[str]:
         """Existing files that have a stamp; complete once the documents are read."""
@@ -302,7 +294,7 @@ def _each_file_once(opened: Sequence[Source]) -> list[Source]:
     return ordered
 
 
-def _check_each_row(documents: Iterable[Document], vectors: ArrayVectors) -> Iterator[Document]:
+def _check_each_row(documents: Iterable[Document], vectors: DocumentVectors) -> Iterator[Document]:
     """Yield documents, checking where possible that each has its own row of the vectors."""
     for row, document in enumerate(documents):
         vectors.check_id(row, document.id)

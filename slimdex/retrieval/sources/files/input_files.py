@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from slimdex.errors import InputError
+from slimdex.errors import InputError, short_repr
 from slimdex.system.atomic_files import temporary_parent
 
 from .decoding import MARKS
@@ -60,8 +60,8 @@ class FileFormat:
     generated: bool = False
 
     def __post_init__(self) -> None:
-        if not all(pattern.strip() for pattern in self.exclude):
-            raise InputError("exclude ''; expected a pattern")
+        if isinstance(self.exclude, str) or not all(map(str.strip, self.exclude)):
+            raise InputError(f"exclude {short_repr(self.exclude)}; expected a list of patterns")
         if self.encoding is None:
             return
 
@@ -102,6 +102,21 @@ class InputFile:
     changed_ns: int = 0
     quote: str = '"'
 
+    @classmethod
+    def of(cls, name: str, path: Path, ending: str, part: str = "") -> InputFile:
+        """Describe an existing file, or a part of it such as ``#table``."""
+        status = path.stat()
+        place = path.resolve().as_posix() + part
+        return cls(
+            name=name,
+            path=path,
+            ending=ending,
+            id_prefix=Path(os.path.normpath(name)).as_posix(),
+            place=place,
+            facts=[place, status.st_size, status.st_mtime_ns],
+            changed_ns=max(status.st_mtime_ns, status.st_ctime_ns),
+        )
+
     def fingerprint(self, *chosen: Any) -> str:
         """Stamp of the facts and of the user's choices; empty if the file was modified just now."""
         return stamp_of(self.changed_ns, *self.facts, *chosen)
@@ -139,19 +154,7 @@ def open_file(name: str, path: Path, file_format: FileFormat = FileFormat()) -> 
     if name == STANDARD_INPUT:
         file = _standard_input(file_format)
     else:
-        stat = path.stat()
-        facts = [str(path.resolve()), stat.st_size, stat.st_mtime_ns]
-        place = path.resolve().as_posix()
-        prefix = Path(os.path.normpath(path)).as_posix()
-        file = InputFile(
-            name=name,
-            path=path,
-            ending=ending_of(path, file_format),
-            id_prefix=prefix,
-            place=place,
-            facts=facts,
-        )
-        file.changed_ns = max(stat.st_mtime_ns, stat.st_ctime_ns)
+        file = InputFile.of(name, path, ending_of(path, file_format))
 
     # A copy, if it is compressed or in another encoding.
     head = _beginning(file.path)

@@ -30,20 +30,24 @@ RENAMED = {
 }
 """Types that are stored as others, also in lists; moments are converted to UTC."""
 TIMES = {
-    "DATE": r"regexp_full_match({0}, '\d{{4}}-\d\d?-\d\d?') AND TRY_CAST({0} AS DATE) NOT NULL",
-    "TIME": r"regexp_full_match({0}, '\d\d?:[\d:.]+') AND TRY_CAST({0} AS TIME) NOT NULL",
-    TIMESTAMPTZ: r"regexp_full_match({0}, '\d{{4}}-\d\d?-\d\d?([T ].*)?') "
-    "AND TRY_CAST({0} AS TIMESTAMPTZ) NOT NULL",
+    "DATE": r"regexp_full_match(t, '\d{4}-\d\d?-\d\d?') AND TRY_CAST(t AS DATE) NOT NULL",
+    "TIME": r"regexp_full_match(t, '\d\d?:[\d:.]+') AND TRY_CAST(t AS TIME) NOT NULL",
+    TIMESTAMPTZ: r"regexp_full_match(t, '\d{4}-\d\d?-\d\d?([T ].*)?') "
+    "AND TRY_CAST(t AS TIMESTAMPTZ) NOT NULL",
 }
 VALUES = {
-    NO_VALUES: "{0} IS NULL",
-    "BOOLEAN": "lower({0}) IN ('true', 'false')",
-    "BIGINT": "coalesce(TRY_CAST({0} AS BIGINT)::VARCHAR = {0}, false)",
-    "DOUBLE": "coalesce(TRY_CAST({0} AS DOUBLE)::VARCHAR "
-    "IN (lower({0}), lower({0}) || '.0'), false)",
+    "BOOLEAN": "lower(t) IN ('true', 'false')",
+    "BIGINT": "coalesce(TRY_CAST(t AS BIGINT)::VARCHAR = t, false)",
+    "DOUBLE": "coalesce(TRY_CAST(t AS DOUBLE)::VARCHAR IN (lower(t), lower(t) || '.0'), false)",
     **TIMES,
 }
-"""Type -> whether it keeps a text as it is written, in SQL: 007, 1.10 and 1e5 stay text."""
+"""Type -> whether it keeps a text t as it is written, in SQL: 007, 1.10 and 1e5 stay text."""
+LIKE = {
+    "BOOLEAN": "TRY_CAST(t AS BOOLEAN) NOT NULL",
+    "DOUBLE": "TRY_CAST(t AS DOUBLE) NOT NULL",
+    TIMESTAMPTZ: TIMES[TIMESTAMPTZ],
+}
+"""Type -> whether it can read a text t."""
 ID_NAMES = ("_id", "id", "doc_id", "docid")
 TEXT_NAMES = ("text", "body", "content", "sentence", "document", "passage")
 TITLE_NAMES = ("title",)
@@ -107,39 +111,27 @@ def usual_column(names: Sequence[str], usual: Sequence[str]) -> str | None:
     return next((lowered[name] for name in usual if name in lowered), None)
 
 
-def only_text_column(source: str, types: Mapping[str, str]) -> str:
-    """Return the only text column that is not an id; raise `InputError` if there are others."""
-    texts = []
-    for column, type_ in types.items():
-        if type_ == "VARCHAR" and column.lower() not in ID_NAMES:
-            texts.append(column)
-    if len(texts) == 1:
-        return texts[0]
-    columns = ", ".join(types)
-    raise InputError(f"{source}: which column is the text? Name one by text=NAME: {columns}")
-
-
 def text_of(column: str) -> str:
     """SQL of a column's values as text without spaces around it; NULL if there is none."""
     return f"nullif(trim({identifier(column)}::VARCHAR), '')"
 
 
-def narrower(column: str, types: Sequence[str]) -> str:
-    """SQL of the first type that keeps all texts of a column, and of a text that it would change.
+def check_values(table: str, columns: Sequence[str]) -> str:
+    """SQL to check the values of columns against types.
 
-    The type is NULL if there is none, and the text unless most texts are numbers or times.
+    A row is the name of a column with values, whether each of `VALUES` keeps all of them, and for
+    each of `LIKE` a value that it would not keep, if it is that of most.
     """
-    text = text_of(column)
-    checks = {type_: f"({VALUES[type_].format(text)})" for type_ in types}
-    likes = {type_: checks[type_] for type_ in types if type_ == TIMESTAMPTZ}
-    if "DOUBLE" in types:
-        likes["DOUBLE"] = f"TRY_CAST({text} AS DOUBLE) NOT NULL"
-    fits = [f"WHEN bool_and({check} OR {text} IS NULL) THEN '{t}'" for t, check in checks.items()]
-    odd = [
-        f"WHEN 2 * count_if({like}) > count({text}) THEN min({text}) FILTER (NOT {checks[type_]})"
-        for type_, like in likes.items()
-    ]
-    return f"[CASE {' '.join(fits)} END, CASE {' '.join(odd) or 'WHEN false THEN NULL'} END]"
+    texts = ", ".join(f"{text_of(column)} AS {identifier(column)}" for column in columns)
+    keeps = ", ".join(f"bool_and({check})" for check in VALUES.values())
+    odd = ", ".join(
+        f"CASE WHEN 2 * count_if({like}) > count(*) THEN min(t) FILTER (NOT ({VALUES[type_]})) END"
+        for type_, like in LIKE.items()
+    )
+    return (
+        f"SELECT name, [{keeps}], [{odd}] FROM (UNPIVOT (SELECT {texts} FROM {table}) "
+        "ON COLUMNS(*) INTO NAME name VALUE t) GROUP BY name"
+    )
 
 
 def parse_types(words: Sequence[str]) -> dict[str, str]:

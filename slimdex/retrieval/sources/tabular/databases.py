@@ -7,9 +7,7 @@ endless.
 
 from __future__ import annotations
 
-import datetime as dt
 import json
-import os
 import sqlite3
 import zipfile
 from collections.abc import Iterator
@@ -53,19 +51,12 @@ def table_file(spec: str) -> InputFile | None:
     if path.suffix.lower() not in ENDINGS or not path.is_file():
         return None
 
-    # What is known without reading it.
-    status = path.stat()
-    place = f"{path.resolve().as_posix()}#{table}"
-    facts = [place, status.st_size, status.st_mtime_ns]
-    prefix = Path(os.path.normpath(spec)).as_posix()
-    file = InputFile(
-        name=spec, path=temporary(), ending=".jsonl", id_prefix=prefix, place=place, facts=facts
-    )
-    file.changed_ns = max(status.st_mtime_ns, status.st_ctime_ns)
+    file = InputFile.of(spec, path, ".jsonl", f"#{table}")
+    file.path = temporary()
 
     # A copy that DuckDB reads, made by another process.
     remove_later(file)
-    seconds = SECONDS * (1 + status.st_size / LARGEST_FILE)  # a view may be endless
+    seconds = SECONDS * (1 + path.stat().st_size / LARGEST_FILE)  # a view may be endless
     try:
         with Worker(seconds, __name__) as worker:
             request = {"path": str(path), "table": table, "to": str(file.path)}
@@ -139,11 +130,6 @@ def _json_of_workbook(path: Path, table: str) -> Iterator[str]:
     """Yield rows of a sheet as JSON lines; the first row with a value has the columns' names."""
     sheet = _sheet(path, table)
 
-    # Numbers of the columns with times; a date in such a column gets the time 00:00.
-    timed = set[int]()
-    for row in sheet.iter_rows():
-        timed.update(i for i, cell in enumerate(row) if isinstance(cell, dt.datetime))
-
     names = list[str]()
     for row in sheet.iter_rows():
         if not any(cell != "" for cell in row):
@@ -151,8 +137,7 @@ def _json_of_workbook(path: Path, table: str) -> Iterator[str]:
         if not names:
             names = unique_names(_value(cell) or "" for cell in row)
             continue
-        cells = [_value(cell, is_timed=i in timed) for i, cell in enumerate(row)]
-        yield json.dumps(dict(zip(names, cells, strict=True))) + "\n"
+        yield json.dumps(dict(zip(names, map(_value, row), strict=True))) + "\n"
 
 
 def _sheet(path: Path, table: str) -> Any:
@@ -175,12 +160,10 @@ def _sheet(path: Path, table: str) -> Any:
         raise UnreadableError(why_broken(path.read_bytes(), error)) from error
 
 
-def _value(cell: Any, *, is_timed: bool = False) -> Any:
-    """Value of a cell in JSON; a date of a column with times has a time, too."""
+def _value(cell: Any) -> Any:
+    """Value of a cell in JSON."""
     if isinstance(cell, float) and cell.is_integer() and abs(cell) < LARGEST_WHOLE:
         return int(cell)  # a workbook has no integers
-    if isinstance(cell, dt.date) and not isinstance(cell, dt.datetime) and is_timed:
-        return f"{cell} 00:00:00"
     if isinstance(cell, bool | float):
         return cell
     return str(cell) or None

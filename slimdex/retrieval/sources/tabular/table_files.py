@@ -50,20 +50,24 @@ HINTS = re.compile(r"\n[^\S\n]*(Possible|LINE \d|Try increasing)")
 
 def read_json(file: InputFile, types: Mapping[str, str]) -> str:
     """SQL to read a JSON file; DuckDB infers types if none are given."""
-    layout = "auto" if file.ending == ".json" else "newline_delimited"
-    options = f"format='{layout}', sample_size=-1, maximum_object_size={LARGEST_OBJECT}"
     # Rare keys are columns too, and objects are not read as maps.
-    options += ", map_inference_threshold=-1, field_appearance_threshold=0"
+    options = "sample_size=-1, map_inference_threshold=-1, field_appearance_threshold=0"
     if types:  # read_json requires all types or none
         options += f", columns={_types_sql(types)}"
-    return f"read_json({one_file(str(file.path))}, {options})"
+    return f"read_json({_json_layout(file)}, {options})"
+
+
+def _json_layout(file: InputFile) -> str:
+    layout = "auto" if file.ending == ".json" else "newline_delimited"
+    path = one_file(str(file.path))
+    return f"{path}, format='{layout}', maximum_object_size={LARGEST_OBJECT}"
 
 
 def read_csv(file: InputFile, types: Mapping[str, str]) -> str:
     """SQL to read a CSV or TSV file; columns without a given type are text."""
     layout = _layout(file)
     quote = literal(file.quote)
-    columns = dict.fromkeys(layout.names, "VARCHAR") | types
+    columns = {**dict.fromkeys(layout.names, "VARCHAR"), **types}
     options = f"columns={_types_sql(columns)}, header=true, max_line_size={LARGEST_OBJECT}"
     options += f", skip={layout.skipped}, delim={literal(layout.delimiter)}, comment=''"
     options += f", quote={quote}, escape={quote}"
@@ -143,8 +147,7 @@ def _check_keys(connection: duckdb.DuckDBPyConnection, file: InputFile) -> None:
 
     DuckDB reads one of these and leaves the others empty.
     """
-    objects = read_json(file, {}).replace("read_json(", "read_json_objects(", 1)
-    objects = re.sub(r", (sample_size|map_\w+|field_\w+)=[-\d]+", "", objects)  # it has none
+    objects = f"read_json_objects({_json_layout(file)})"
     keys = f"SELECT DISTINCT unnest(json_keys(json)) FROM {objects} LIMIT {MOST_KEYS}"
     groups = f"SELECT count(*) AS n, list(k) AS l FROM ({keys}) t(k) GROUP BY lower(k)"
     with suppress(duckdb.Error):  # reported when the file is read
@@ -184,12 +187,14 @@ def _layout(file: InputFile) -> _Layout:
                 skipped = skipped + 1
             unquoted = re.sub(r'"[^"]*"', "", header)
             delimiter = stated[1] if stated else max(DELIMITERS, key=unquoted.count)
-            quoting = csv.QUOTE_MINIMAL if file.quote else csv.QUOTE_NONE
             given = chain([header], lines)
-            rows = csv.reader(given, delimiter=delimiter, quoting=quoting, strict=True)
-            names = unique_names(next(rows, ()))
+            reader = partial(csv.reader, given, delimiter=delimiter, strict=True)
+            rows = reader() if file.quote else reader(quoting=csv.QUOTE_NONE)
+            names = next(rows, [])
             _check_width(len(names), file)
-            return _Layout(skipped, delimiter, names)
+            digits = len(str(len(names) - 1))
+            filled = [name.strip() or f"column{i:0{digits}}" for i, name in enumerate(names)]
+            return _Layout(skipped, delimiter, unique_names(filled))
     except csv.Error as error:
         raise InputError(f"{file.name}, line {skipped + 1}: {error}; expected names") from error
     except (UnicodeDecodeError, OSError) as error:

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import cached_property
 from typing import Any
 
 from slimdex.errors import InputError, shorten
-from slimdex.indexes.arrays import batches
 from slimdex.system.duckdb_library import connect, duckdb, identifier
 
 from ...column_types import restore_values
 from ...documents import Document, check_columns
 from ..files.input_files import InputFile, Reading
-from ..reading_progress import ReadShare
 from .columns import (
     ID_NAMES,
+    LIKE,
     NO_VALUES,
     TEXT_NAMES,
     TIMES,
@@ -24,8 +22,7 @@ from .columns import (
     TITLE_NAMES,
     VALUES,
     ColumnNames,
-    narrower,
-    only_text_column,
+    check_values,
     read_type,
     storage_names,
     stored_type,
@@ -45,8 +42,6 @@ from .table_files import (
 
 BATCH = 1024
 """Documents in a batch."""
-CHECKED_AT_ONCE = 128
-"""Columns compared in one query, since DuckDB takes time by the square of their number."""
 EVERY_COLUMN = "all"
 BY_LINES = (read_csv, read_lines)
 
@@ -71,23 +66,33 @@ class TableSource:
         self._reader = READERS.get(file.ending, read_answer)
         self._connection = connect()
         self._rows_read = 0
-        self._characters_read = 0
         self._types = self._inferred_types()
         self.notes = [*file.notes]
         self.all_columns = [*self._types]
-        self.is_empty_table = not self._fetch(f"SELECT 1 FROM {self._table} LIMIT 1")
+        self._rows: int = self._fetch(f"SELECT count(*) FROM {self._table}")[0][0]
+        self.is_empty_table = not self._rows
 
         # Columns of text, ids, titles and metadata.
         self._text = self._column(names.text, "text", TEXT_NAMES)
-        if not self._text and not self.is_empty_table:
-            self._text = only_text_column(self.name, self._types)
-            # The user should check this: without a header, the first row is taken for the names.
-            self.notes.append(f"the text is the column {self._text!r}, the only one with text")
         self._id = self._column(names.id, "id", ID_NAMES)
         self._title = self._column(names.title, "title", TITLE_NAMES)
-        ours = [column for column in (self._id, self._text, self._title) if column]
+        others = {*self._types} - {self._text, self._id, self._title}
+        self._casts = dict[str, str]()
+        nearly_typed = self._find_casts([column for column in self._types if column in others])
+        if not self._text and not self.is_empty_table:
+            typed = {**self._casts, **nearly_typed}
+            texts = [c for c in others - {*typed, *ID_NAMES} if self._types[c] == "VARCHAR"]
+            if len(texts) != 1:
+                columns = ", ".join(self.all_columns)
+                raise InputError(
+                    f"{self.name}: which column is the text? Name one by text=NAME: {columns}"
+                )
+            self._text = texts[0]
+            # The user should check this: without a header, the first row is taken for the names.
+            self.notes.append(f"the text is the column {self._text!r}, the only one with text")
+        others -= {self._text}
         vectors = names.vectors and names.vectors.lower()
-        metadata = [c for c in self._types if c not in ours and c.lower() != vectors]
+        metadata = [c for c in self._types if c in others and c.lower() != vectors]
         if self.is_empty_table:
             metadata = []
         check_columns(len(metadata), self.name)
@@ -99,12 +104,13 @@ class TableSource:
             type_ = names.types.get(column, names.types.get(EVERY_COLUMN))
             if type_ is not None:
                 requested[column] = TIMESTAMPTZ if type_ == "TIMESTAMP" else type_
+                self._casts.pop(column, None)
+            elif column in nearly_typed:
+                self.notes.append(f"column {self._stored_names[column]!r} {nearly_typed[column]}")
+        ours = [column for column in (self._id, self._text, self._title) if column]
         self._types |= requested | dict.fromkeys(ours, "VARCHAR")
 
         # Types that the index stores; columns without values have none.
-        self._casts = dict[str, str]()
-        inferred = [column for column in metadata if column not in requested]
-        self._infer_narrower(inferred)
         types = self._types | self._casts
         stored = {name: stored_type(types[c]) for c, name in self._stored_names.items()}
         self._stored_types = stored
@@ -147,7 +153,6 @@ class TableSource:
             documents = []
             for row in rows:
                 number += 1
-                self._characters_read += len(row[1] or "")
                 if self._reader in BY_LINES and all(value in (None, "") for value in row):
                     continue
                 documents.append(self._document(prefix, number, row, origin))
@@ -168,21 +173,9 @@ class TableSource:
         return Document(id, text or "", title or "", metadata, origin=origin)
 
     @property
-    def read_share(self) -> ReadShare | None:
-        """Shares of the rows and of their text read so far, or None for a table without text."""
-        rows, characters = self._size
-        if not rows or not characters:
-            return None
-        return ReadShare(self._rows_read / rows, self._characters_read / characters)
-
-    @cached_property
-    def _size(self) -> tuple[int, int]:
-        """Number of rows, and of characters in their texts."""
-        text = f"length({self._value(self._text)})" if self._text else "0"
-        sql = f"SELECT count(*), coalesce(sum({text}), 0)::BIGINT FROM {self._table}"
-        with self._connection.cursor() as cursor:  # another one is being read
-            ((rows, characters),) = cursor.execute(sql).fetchall()
-        return int(rows), int(characters)
+    def read_share(self) -> float:
+        """Share of the rows read so far."""
+        return self._rows_read / max(self._rows, 1)
 
     def _inferred_types(self) -> dict[str, str]:
         """Types of the columns; raise `InputError` if the file can't be read as a table."""
@@ -202,29 +195,43 @@ class TableSource:
             )
         return requested or usual_column(self.all_columns, usual)
 
-    def _infer_narrower(self, columns: Sequence[str]) -> None:
-        """Find types of text in CSV and JSON, and of large numbers; note text that is nearly typed.
+    def _find_casts(self, columns: Sequence[str]) -> dict[str, str]:
+        """Find types that keep all values of text in CSV and JSON, and of large numbers.
 
-        DuckDB infers HUGEINT of 0 and -1 in JSON.
+        Returns notes on the columns of text that are nearly typed.
         """
-        candidates = {"HUGEINT": ["BIGINT"]}
+        # DuckDB infers HUGEINT of 0 and -1 in JSON, and reads all of CSV as text here.
+        candidates = {"HUGEINT": {"BIGINT"}}
         if self._reader is read_csv:
-            candidates["VARCHAR"] = [NO_VALUES, *VALUES]
+            candidates["VARCHAR"] = {*VALUES}
         elif self._reader is read_json:
-            candidates["VARCHAR"] = [*TIMES]
+            candidates["VARCHAR"] = {*TIMES}
         wide = [column for column in columns if self._types[column] in candidates]
-        for few in batches(len(wide), CHECKED_AT_ONCE):
-            checks = [narrower(column, candidates[self._types[column]]) for column in wide[few]]
-            (answers,) = self._fetch(f"SELECT {', '.join(checks)} FROM {self._table}")
-            for column, (type_, example) in zip(wide[few], answers, strict=True):
-                if type_ is not None:
-                    self._casts[column] = type_
-                elif example is not None:
-                    self.notes.append(
-                        f"column {self._stored_names[column]!r} is stored as text, because of "
-                        f"values such as {shorten(example)!r} (types={column}=DOUBLE, or another "
-                        "type, converts them)"
+        found = {}
+        if wide:
+            found = {name: answer for name, *answer in self._fetch(check_values(self._table, wide))}
+
+        notes = {}
+        for column in wide:
+            types = candidates[self._types[column]]
+            if column not in found:
+                if self._reader is read_csv:
+                    self._casts[column] = NO_VALUES
+                continue
+            fitting, examples = found[column]
+            fits = [type_ for type_, fit in zip(VALUES, fitting, strict=True) if fit]
+            cast = next((type_ for type_ in fits if type_ in types), None)
+            if cast:
+                self._casts[column] = cast
+                continue
+            for type_, example in zip(LIKE, examples, strict=True):
+                if type_ in types and example is not None:
+                    asked = stored_type(type_)
+                    notes[column] = (
+                        f"is stored as text: {asked} would change or refuse values such as "
+                        f"{shorten(example)} (types={column}={asked} requests it)"
                     )
+        return notes
 
     @property
     def _table(self) -> str:
