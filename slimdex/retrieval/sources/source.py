@@ -31,7 +31,7 @@ from .files.walking import leads_out
 from .given_vectors import DocumentVectors, open_vectors
 from .tabular.columns import ColumnNames as ColumnNames
 from .tabular.databases import table_file
-from .tabular.table_files import READERS, SQL, query_file
+from .tabular.table_files import ALL_READERS, READERS, SQL, query_file
 from .tabular.tables import EVERY_COLUMN, TableSource
 
 if TYPE_CHECKING:
@@ -104,10 +104,10 @@ def open_source(
     # A file, or standard input.
     if spec != STANDARD_INPUT and not path.is_file():
         raise InputError(no_file(spec))
-    if spec != STANDARD_INPUT and ending_of(path, file_format) not in READERS:
+    if spec != STANDARD_INPUT and ending_of(path, file_format) not in ALL_READERS:
         return _document_file(spec, path, f".{requested}" if requested else "", file_format)
     file = open_file(spec if spec == STANDARD_INPUT else str(path), path, file_format)
-    if file.ending in READERS:
+    if file.ending in ALL_READERS:
         return TableSource(file, names)
     return _document_file(file.id_prefix, file.path, file.ending, FileFormat())
 
@@ -118,7 +118,7 @@ def _document_file(name: str, path: Path, ending: str, file_format: FileFormat) 
     if source is None:
         raise InputError(
             f"{name}: ending {ending_of(Path(name + ending), FileFormat())!r}; expected "
-            f"{', '.join(READERS)} (also with .gz or .zst), .xlsx, .xls, .ods, .sqlite, a "
+            f"{', '.join(READERS)}, .txt (also with .gz or .zst), .xlsx, .xls, .ods, .sqlite, a "
             "text, page, PDF, office file, mailbox or code, format=NAME, a folder, "
             "python:PACKAGE or sql:QUERY"
         )
@@ -267,10 +267,8 @@ def _check_folders_named(opened: Sequence[Source], files: FileFormat) -> None:
 
 
 def _each_file_once(opened: Sequence[Source]) -> list[Source]:
-    """Sources without the files that another one reads; a folder comes before those inside it."""
+    """Sources without the files that another one reads; folders before those inside them."""
     files = [source for source in opened if isinstance(source, FileSource)]
-    if len(files) < 2:
-        return [*opened]
 
     # A folder leaves out the files that a folder around it reads; single files come last.
     outermost_first = sorted(files, key=lambda source: (source.is_alone, len(source.place)))
@@ -280,18 +278,8 @@ def _each_file_once(opened: Sequence[Source]) -> list[Source]:
         source.leave_out(read_by_others)
         read_by_others.update(places)
 
-    # In the order of the request, but each folder before those inside it.
-    ordered = list[Source]()
-    for each in opened:
-        if isinstance(each, FileSource) and not each.paths:
-            continue
-        for outer in outermost_first:
-            is_around = outer.paths and each.place.startswith(f"{outer.place}/")
-            if is_around and outer not in ordered:
-                ordered.append(outer)
-        if each not in ordered:
-            ordered.append(each)
-    return ordered
+    others = [source for source in opened if not isinstance(source, FileSource)]
+    return [*others, *(source for source in outermost_first if source.paths)]
 
 
 def _check_each_row(documents: Iterable[Document], vectors: DocumentVectors) -> Iterator[Document]:

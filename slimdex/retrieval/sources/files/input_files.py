@@ -29,7 +29,6 @@ from .packed import GZIP, ZSTD, open_packed
 
 STANDARD_INPUT = "-"
 ZSTANDARD = ".zst"
-JSON_ENDINGS = (".jsonl", ".ndjson", ".json")
 LARGEST_OBJECT = 32 << 20
 """Limit of a JSON object or CSV line in bytes, and of a document line in characters."""
 PIECE = 1 << 20
@@ -121,14 +120,18 @@ class InputFile:
         """Stamp of the facts and of the user's choices; empty if the file was modified just now."""
         return stamp_of(self.changed_ns, *self.facts, *chosen)
 
+    def use_copy(self) -> None:
+        """Read from an empty temporary file, to be filled; it is removed with this object."""
+        self.path = temporary()
+        weakref.finalize(self, self.path.unlink, missing_ok=True)
+
     def copy(self, encoding: str | None = None, newline: str | None = "") -> None:
         """Replace the file by an unpacked copy in UTF-8; None as `newline` unifies line endings.
 
         Raises `InputError` if it can't be unpacked, or is not text in the encoding.
         """
         original = self.path
-        self.path = temporary()
-        remove_later(self)
+        self.use_copy()
         errors = "strict" if encoding else "surrogateescape"  # which keeps bytes as they are
         try:
             with (
@@ -158,15 +161,11 @@ def open_file(name: str, path: Path, file_format: FileFormat = FileFormat()) -> 
 
     # A copy, if it is compressed or in another encoding.
     head = _beginning(file.path)
-    marked = _by_mark(head)
     encoding = file_format.encoding
-    if encoding is None and marked:
-        file.notes.append(f"read as {marked.upper()}, by its first bytes")
-        encoding = marked
-    elif encoding is None or codecs.lookup(encoding).name in ("utf-8", "utf-8-sig"):
-        # DuckDB accepts a mark in CSV, but not in JSON.
-        is_marked = head.startswith(codecs.BOM_UTF8) and file.ending in JSON_ENDINGS
-        encoding = "utf-8-sig" if is_marked else None
+    if encoding is None or codecs.lookup(encoding).name in ("utf-8", "utf-8-sig"):
+        encoding = _by_mark(head)
+        if encoding not in (None, "utf-8-sig"):
+            file.notes.append(f"read as {str(encoding).upper()}, by its first bytes")
     if file.ending == ".parquet":
         encoding = None
     if encoding:
@@ -188,9 +187,9 @@ def _standard_input(file_format: FileFormat) -> InputFile:
     if sys.stdin is None:
         raise InputError("-: no standard input")
     file = InputFile(
-        name="standard input", path=temporary(), ending="", id_prefix="stdin", place="", facts=[]
+        name="standard input", path=Path(), ending="", id_prefix="stdin", place="", facts=[]
     )
-    remove_later(file)
+    file.use_copy()
 
     # The copy.
     with file.path.open("w+b") as copy:
@@ -214,16 +213,13 @@ def _guess_ending(head: bytes) -> str:
     """Guess the kind of a file from its first bytes: Parquet, JSON objects, or lines."""
     if head.startswith(b"PAR1"):
         return ".parquet"
-    text = head.decode(_by_mark(head) or "utf-8-sig", "ignore")
+    text = head.decode(_by_mark(head) or "utf-8", "ignore")
     return ".jsonl" if text.lstrip().startswith("{") else ".txt"
 
 
 def _by_mark(head: bytes) -> str | None:
-    """Encoding of a byte order mark; None for UTF-8 or no mark."""
-    for mark, encoding in MARKS.items():
-        if head.startswith(mark):
-            return None if encoding == "utf-8-sig" else encoding
-    return None
+    """Encoding of a byte order mark; None if there is none."""
+    return next((encoding for mark, encoding in MARKS.items() if head.startswith(mark)), None)
 
 
 def _beginning(path: Path) -> bytes:
@@ -246,11 +242,6 @@ def temporary() -> Path:
     descriptor, name = tempfile.mkstemp(prefix="slimdex-", dir=temporary_parent())
     os.close(descriptor)
     return Path(name)
-
-
-def remove_later(file: InputFile) -> None:
-    """Remove the copy when the file object is garbage-collected or the process ends."""
-    weakref.finalize(file, file.path.unlink, missing_ok=True)
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, count
 
@@ -43,8 +43,8 @@ VALUES = {
 }
 """Type -> whether it keeps a text t as it is written, in SQL: 007, 1.10 and 1e5 stay text."""
 LIKE = {
-    "BOOLEAN": "TRY_CAST(t AS BOOLEAN) NOT NULL",
     "DOUBLE": "TRY_CAST(t AS DOUBLE) NOT NULL",
+    "BOOLEAN": "TRY_CAST(t AS BOOLEAN) NOT NULL",
     TIMESTAMPTZ: TIMES[TIMESTAMPTZ],
 }
 """Type -> whether it can read a text t."""
@@ -116,21 +116,24 @@ def text_of(column: str) -> str:
     return f"nullif(trim({identifier(column)}::VARCHAR), '')"
 
 
-def check_values(table: str, columns: Sequence[str]) -> str:
-    """SQL to check the values of columns against types.
+def check_values(table: str, columns: Sequence[str], types: Collection[str]) -> str:
+    """SQL to find the first of `types` that keeps all values of a column.
 
-    A row is the name of a column with values, whether each of `VALUES` keeps all of them, and for
-    each of `LIKE` a value that it would not keep, if it is that of most.
+    A row is the name of a column with values, its type, and if none keeps all, the type of most
+    and a value that it would not keep.
     """
     texts = ", ".join(f"{text_of(column)} AS {identifier(column)}" for column in columns)
-    keeps = ", ".join(f"bool_and({check})" for check in VALUES.values())
-    odd = ", ".join(
-        f"CASE WHEN 2 * count_if({like}) > count(*) THEN min(t) FILTER (NOT ({VALUES[type_]})) END"
+    keeps = " ".join(f"WHEN bool_and({VALUES[type_]}) THEN '{type_}'" for type_ in types)
+    odd = " ".join(
+        f"WHEN 2 * count_if({like}) > count(*) "
+        f"THEN ['{stored_type(type_)}', min(t) FILTER (NOT ({VALUES[type_]}))]"
         for type_, like in LIKE.items()
+        if type_ in types
     )
     return (
-        f"SELECT name, [{keeps}], [{odd}] FROM (UNPIVOT (SELECT {texts} FROM {table}) "
-        "ON COLUMNS(*) INTO NAME name VALUE t) GROUP BY name"
+        f"SELECT name, CASE {keeps} END, CASE {odd} WHEN false THEN [] END FROM "
+        f"(UNPIVOT (SELECT {texts} FROM {table}) ON COLUMNS(*) INTO NAME name VALUE t) "
+        "GROUP BY name"
     )
 
 

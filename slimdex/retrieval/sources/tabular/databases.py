@@ -19,7 +19,7 @@ from slimdex.errors import InputError
 from slimdex.system.duckdb_library import identifier
 from slimdex.system.extras import install_command
 
-from ..files.input_files import InputFile, remove_later, temporary
+from ..files.input_files import InputFile
 from ..files.limits import LARGEST_FILE, SECONDS, UnreadableError, size
 from ..files.packed import why_broken
 from ..files.reading_process import Worker
@@ -52,10 +52,8 @@ def table_file(spec: str) -> InputFile | None:
         return None
 
     file = InputFile.of(spec, path, ".jsonl", f"#{table}")
-    file.path = temporary()
-
     # A copy that DuckDB reads, made by another process.
-    remove_later(file)
+    file.use_copy()
     seconds = SECONDS * (1 + path.stat().st_size / LARGEST_FILE)  # a view may be endless
     try:
         with Worker(seconds, __name__) as worker:
@@ -91,12 +89,13 @@ def _choose_table(path: Path, kind: str, tables: list[str], table: str) -> str:
 
     Raises `UnreadableError` if the table does not exist, or there are several and none is named.
     """
-    if table and table not in tables:
-        raise UnreadableError(f"no {kind} {table!r}; it has {', '.join(tables) or 'none'}")
-    if not table and len(tables) != 1:
-        hint = f"which {kind}? Name one as {path}#NAME: {', '.join(tables)}"
-        raise UnreadableError(hint if tables else f"no {kind} in it")
-    return table or tables[0]
+    if table in tables:
+        return table
+    if table or len(tables) != 1:
+        names = ", ".join(tables) or "it has none"
+        unknown = f"{table!r} is none. " if table else ""
+        raise UnreadableError(f"which {kind}? {unknown}Name one as {path}#NAME: {names}")
+    return tables[0]
 
 
 def _json_of_sqlite(path: Path, table: str, notes: list[str]) -> Iterator[str]:

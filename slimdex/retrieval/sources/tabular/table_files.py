@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import chain
+from pathlib import Path
 from typing import NamedTuple
 
 from slimdex.errors import InputError, shorten
@@ -20,8 +21,6 @@ from ...documents import MOST_COLUMNS, check_columns
 from ..files.input_files import (
     LARGEST_OBJECT,
     InputFile,
-    remove_later,
-    temporary,
 )
 from .columns import unique_names
 
@@ -106,21 +105,20 @@ READERS: Mapping[str, Callable[[InputFile, Mapping[str, str]], str]] = {
     ".csv": read_csv,
     ".tsv": read_csv,
     ".parquet": read_parquet,
-    ".txt": read_lines,
 }
-"""Ending of a file that users name -> its reader."""
+"""Ending of a table that users name -> its reader."""
+ALL_READERS = {**READERS, ".txt": read_lines}
 
 
 def inferred_types(connection: duckdb.DuckDBPyConnection, file: InputFile) -> dict[str, str]:
     """Types of a table's columns; raises `InputError` for columns that DuckDB can't read well."""
-    reader = READERS.get(file.ending, read_answer)
+    reader = ALL_READERS.get(file.ending, read_answer)
     if reader is read_csv:
         return dict.fromkeys(_layout(file).names, "VARCHAR")
-    if reader is read_json:
-        _check_keys(connection, file)
-    table = reader(file, {})
     if reader is not read_json:
-        return describe(connection, table)
+        return describe(connection, reader(file, {}))
+    _check_keys(connection, file)
+    table = reader(file, {})
     try:
         types = describe(connection, table)
     except duckdb.NotImplementedException:
@@ -210,7 +208,7 @@ def is_parsed(connection: duckdb.DuckDBPyConnection, file: InputFile) -> bool:
     for quote in ('"', "") if file.ending == ".tsv" else '"':
         file.quote = quote
         with suppress(duckdb.Error):
-            count = f"SELECT count(*) FROM {READERS[file.ending](file, {})}"
+            count = f"SELECT count(*) FROM {ALL_READERS[file.ending](file, {})}"
             ((rows[quote],),) = connection.execute(count).fetchall()
     file.quote = max(rows, key=lambda quote: rows[quote], default='"')
     return bool(rows)
@@ -257,20 +255,19 @@ def query_file(spec: str) -> InputFile:
     Raises `InputError` if the query fails.
     """
     query = spec.removeprefix(SQL).strip().rstrip(";")
-    path = temporary()
     file = InputFile(
         name=shorten(query, 60),
-        path=path,
+        path=Path(),
         ending=ANSWER,
         id_prefix="sql",
         place=f"sql {query}",
         facts=[query],
     )
-    remove_later(file)
-    path.unlink()  # DuckDB makes its files itself
+    file.use_copy()
+    file.path.unlink()  # DuckDB makes its files itself
     try:
         with connect(OFFLINE) as connection:
-            connection.execute(f"ATTACH {literal(str(path))} AS made")
+            connection.execute(f"ATTACH {literal(str(file.path))} AS made")
             connection.execute(f"CREATE TABLE made.{TABLE} AS (\n{query}\n)")
             file.facts.append(describe(connection, f"made.{TABLE}"))
             digest = f"SELECT count(*), sum(hash(t, rowid)) FROM made.{TABLE} t"

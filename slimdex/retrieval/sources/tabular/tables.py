@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,7 +14,6 @@ from ...documents import Document, check_columns
 from ..files.input_files import InputFile, Reading
 from .columns import (
     ID_NAMES,
-    LIKE,
     NO_VALUES,
     TEXT_NAMES,
     TIMES,
@@ -30,7 +29,7 @@ from .columns import (
     usual_column,
 )
 from .table_files import (
-    READERS,
+    ALL_READERS,
     inferred_types,
     is_parsed,
     read_answer,
@@ -63,7 +62,7 @@ class TableSource:
         self.name = file.name
         self.place = file.place
         self._file = file
-        self._reader = READERS.get(file.ending, read_answer)
+        self._reader = ALL_READERS.get(file.ending, read_answer)
         self._connection = connect()
         self._rows_read = 0
         self._types = self._inferred_types()
@@ -76,12 +75,13 @@ class TableSource:
         self._text = self._column(names.text, "text", TEXT_NAMES)
         self._id = self._column(names.id, "id", ID_NAMES)
         self._title = self._column(names.title, "title", TITLE_NAMES)
-        others = {*self._types} - {self._text, self._id, self._title}
+        roles = (self._text, self._id, self._title)
+        others = [column for column in self._types if column not in roles]
         self._casts = dict[str, str]()
-        nearly_typed = self._find_casts([column for column in self._types if column in others])
+        nearly_typed = self._find_casts(others)
         if not self._text and not self.is_empty_table:
-            typed = {**self._casts, **nearly_typed}
-            texts = [c for c in others - {*typed, *ID_NAMES} if self._types[c] == "VARCHAR"]
+            types = self._types | self._casts | dict.fromkeys(nearly_typed, "")
+            texts = [c for c in others if types[c] == "VARCHAR" and c.lower() not in ID_NAMES]
             if len(texts) != 1:
                 columns = ", ".join(self.all_columns)
                 raise InputError(
@@ -90,9 +90,8 @@ class TableSource:
             self._text = texts[0]
             # The user should check this: without a header, the first row is taken for the names.
             self.notes.append(f"the text is the column {self._text!r}, the only one with text")
-        others -= {self._text}
         vectors = names.vectors and names.vectors.lower()
-        metadata = [c for c in self._types if c in others and c.lower() != vectors]
+        metadata = [c for c in others if c != self._text and c.lower() != vectors]
         if self.is_empty_table:
             metadata = []
         check_columns(len(metadata), self.name)
@@ -201,32 +200,23 @@ class TableSource:
         Returns notes on the columns of text that are nearly typed.
         """
         # DuckDB infers HUGEINT of 0 and -1 in JSON, and reads all of CSV as text here.
-        candidates = {"HUGEINT": {"BIGINT"}}
+        candidates: dict[str, Collection[str]] = {"HUGEINT": ["BIGINT"]}
         if self._reader is read_csv:
-            candidates["VARCHAR"] = {*VALUES}
+            candidates["VARCHAR"] = VALUES
+            self._casts |= dict.fromkeys(columns, NO_VALUES)  # until values are found
         elif self._reader is read_json:
-            candidates["VARCHAR"] = {*TIMES}
-        wide = [column for column in columns if self._types[column] in candidates]
-        found = {}
-        if wide:
-            found = {name: answer for name, *answer in self._fetch(check_values(self._table, wide))}
+            candidates["VARCHAR"] = TIMES
 
         notes = {}
-        for column in wide:
-            types = candidates[self._types[column]]
-            if column not in found:
-                if self._reader is read_csv:
-                    self._casts[column] = NO_VALUES
-                continue
-            fitting, examples = found[column]
-            fits = [type_ for type_, fit in zip(VALUES, fitting, strict=True) if fit]
-            cast = next((type_ for type_ in fits if type_ in types), None)
-            if cast:
-                self._casts[column] = cast
-                continue
-            for type_, example in zip(LIKE, examples, strict=True):
-                if type_ in types and example is not None:
-                    asked = stored_type(type_)
+        for type_, types in candidates.items():
+            wide = [column for column in columns if self._types[column] == type_]
+            sql = check_values(self._table, wide, types)
+            for column, cast, nearly in self._fetch(sql) if wide else ():
+                self._casts.pop(column, None)
+                if cast:
+                    self._casts[column] = cast
+                elif nearly:
+                    asked, example = nearly
                     notes[column] = (
                         f"is stored as text: {asked} would change or refuse values such as "
                         f"{shorten(example)} (types={column}={asked} requests it)"

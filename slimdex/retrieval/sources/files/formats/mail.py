@@ -62,7 +62,6 @@ WORDS = re.compile(rf"{WORD.pattern}(?:\s*{WORD.pattern})*", re.I | re.S)
 APPLE = re.compile(rb"(\d{1,12})[ \r]*\n")
 """First line of a message of Apple Mail: its length in bytes."""
 ADDRESS = re.compile(r"\S+://\S+")
-WORD_OR_SIGN = re.compile(r"\w+|[^\w\s]")
 NAME = re.compile(r'"([^"\\,;:@<>()]*)"(?=\s*<)')
 """Name of a sender in quotes that it does not need."""
 
@@ -203,8 +202,7 @@ def _leaves(message: Message) -> Iterator[_Leaf]:
     # A plain text that lacks most of the other's words only says where these are.
     words_of_plain = _words(plain)
     words_of_rich = _words(rich)
-    shared = _length(words_of_plain & words_of_rich)
-    if _length(words_of_rich) > max(_length(words_of_plain), 2 * shared):
+    if len(words_of_rich) > max(len(words_of_plain), 2 * len(words_of_plain & words_of_rich)):
         yield from rich
     else:
         yield from plain if words_of_plain else [*plain, *rich]
@@ -212,11 +210,7 @@ def _leaves(message: Message) -> Iterator[_Leaf]:
 
 def _words(leaves: Sequence[_Leaf]) -> set[str]:
     """Different words of some texts, without addresses."""
-    return {word for leaf in leaves for word in WORD_OR_SIGN.findall(ADDRESS.sub("", leaf.text))}
-
-
-def _length(words: set[str]) -> int:
-    return sum(map(len, words))
+    return {word for leaf in leaves for word in re.findall(r"\w+", ADDRESS.sub("", leaf.text))}
 
 
 def _message_within(part: Message, message: Message) -> Message:
