@@ -80,14 +80,8 @@ class TableSource:
         self._casts = dict[str, str]()
         nearly_typed = self._find_casts(others)
         if not self._text and not self.is_empty_table:
-            types = self._types | self._casts | dict.fromkeys(nearly_typed, "")
-            texts = [c for c in others if types[c] == "VARCHAR" and c.lower() not in ID_NAMES]
-            if len(texts) != 1:
-                columns = ", ".join(self.all_columns)
-                raise InputError(
-                    f"{self.name}: which column is the text? Name one by text=NAME: {columns}"
-                )
-            self._text = texts[0]
+            typed = self._casts | nearly_typed
+            self._text = self._only_text([column for column in others if column not in typed])
             # The user should check this: without a header, the first row is taken for the names.
             self.notes.append(f"the text is the column {self._text!r}, the only one with text")
         vectors = names.vectors and names.vectors.lower()
@@ -193,6 +187,17 @@ class TableSource:
                 f"{self.name}: no column {requested!r} for the {role}; it has {columns}"
             )
         return requested or usual_column(self.all_columns, usual)
+
+    def _only_text(self, columns: Sequence[str]) -> str:
+        """Return the only column of text that is no id; raise `InputError` if there are others."""
+        names = [column for column in columns if column.lower() not in ID_NAMES]
+        texts = [column for column in names if self._types[column] == "VARCHAR"]
+        if len(texts) != 1:
+            columns = ", ".join(self._types)
+            raise InputError(
+                f"{self.name}: which column is the text? Name one by text=NAME: {columns}"
+            )
+        return texts[0]
 
     def _find_casts(self, columns: Sequence[str]) -> dict[str, str]:
         """Find types that keep all values of text in CSV and JSON, and of large numbers.
