@@ -25,10 +25,10 @@ from slimdex.errors import InputError, short_repr
 from slimdex.system.atomic_files import temporary_parent
 
 from .decoding import MARKS
+from .kinds import ending
 from .packed import GZIP, ZSTD, open_packed
 
 STANDARD_INPUT = "-"
-ZSTANDARD = ".zst"
 LARGEST_OBJECT = 32 << 20
 """Limit of a JSON object or CSV line in bytes, and of a document line in characters."""
 PIECE = 1 << 20
@@ -179,7 +179,7 @@ def ending_of(path: Path, file_format: FileFormat) -> str:
     """Kind of a file by its name, or as given by the user."""
     if file_format.format is not None:
         return f".{file_format.format.removeprefix('.')}"
-    return path.with_suffix("").suffix if path.suffix in (".gz", ZSTANDARD) else path.suffix
+    return ending(path.name)
 
 
 def _standard_input(file_format: FileFormat) -> InputFile:
