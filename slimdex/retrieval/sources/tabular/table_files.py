@@ -33,6 +33,7 @@ OFFLINE: dict[str, str | bool | int | float | list[str]] = {
 DELIMITERS = ",\t;|"
 BLANK = f'{DELIMITERS}" \r\n'
 """Characters of a CSV file's line without values."""
+SPACES = "".join(filter(str.isspace, map(chr, range(0x3001))))
 LONGEST_REASON = 300
 ROLE_COLUMNS = 4
 """Columns that may be the id, the text, the title and the vectors."""
@@ -78,8 +79,7 @@ def read_lines(file: InputFile, types: Mapping[str, str]) -> str:
     options = f"max_line_size={LARGEST_OBJECT}, header=false, columns={{'text': 'VARCHAR'}}"
     options += ", delim='', quote='', escape='', comment=''"
     lines = f"read_csv({one_file(str(file.path))}, auto_detect=false, {options})"
-    ends = r"^[\s\p{Z}]+|[\s\p{Z}]+$"
-    return f"(SELECT regexp_replace(text, '{ends}', '', 'g') AS text FROM {lines})"
+    return f"(SELECT trim(text, {literal(SPACES)}) AS text FROM {lines})"
 
 
 def _types_sql(types: Mapping[str, str]) -> str:
