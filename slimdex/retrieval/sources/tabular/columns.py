@@ -48,6 +48,8 @@ LIKE = {
     TIMESTAMPTZ: TIMES[TIMESTAMPTZ],
 }
 """Type -> whether it can read a text t."""
+LONGEST_VALUE = 64
+"""Longest text that may have another type, in characters."""
 ID_NAMES = ("_id", "id", "doc_id", "docid")
 TEXT_NAMES = ("text", "body", "content", "sentence", "document", "passage")
 TITLE_NAMES = ("title",)
@@ -120,9 +122,10 @@ def check_values(table: str, columns: Sequence[str], types: Collection[str]) -> 
     """SQL to find the first of `types` that keeps all values of a column.
 
     A row is the name of a column with values, its type, and if none keeps all, the type of most
-    and a value that it would not keep.
+    different values and one that it would not keep.
     """
     texts = ", ".join(f"{text_of(column)} AS {identifier(column)}" for column in columns)
+    value = f"CASE WHEN length(t) > {LONGEST_VALUE} THEN left(t, {LONGEST_VALUE}) || '…' ELSE t END"
     keeps = " ".join(f"WHEN bool_and({VALUES[type_]}) THEN '{type_}'" for type_ in types)
     odd = " ".join(
         f"WHEN 2 * count_if({like}) > count(*) "
@@ -132,7 +135,8 @@ def check_values(table: str, columns: Sequence[str], types: Collection[str]) -> 
     )
     return (
         f"SELECT name, CASE {keeps} END, CASE {odd} WHEN false THEN [] END FROM "
-        f"(UNPIVOT (SELECT {texts} FROM {table}) ON COLUMNS(*) INTO NAME name VALUE t) "
+        f"(SELECT DISTINCT name, {value} AS t FROM "
+        f"(UNPIVOT (SELECT {texts} FROM {table}) ON COLUMNS(*) INTO NAME name VALUE t)) "
         "GROUP BY name"
     )
 
