@@ -508,15 +508,15 @@ class Collection:
         # Loads the readers of files and the code that cuts, encodes and fits.
         from .ingest.adding import counts
         from .quality.refitting import sync_and_remember
-        from .sources.source_request import added_sources, as_source_request
+        from .sources.source_request import SourceRequest, added_sources, specs_of
 
         requested: AnySources = added_sources(self.path, self.index.state.origins)
         if sources is not None:
-            requested = as_source_request(
-                sources,
-                text,
-                id,
-                title,
+            requested = SourceRequest(
+                specs_of(sources),
+                text=text,
+                id=id,
+                title=title,
                 follow_links=follow_links,
                 exclude=exclude,
                 generated=generated,

@@ -19,7 +19,7 @@ from slimdex.system.progress import note, progress_within
 
 from ..index import Index
 from ..sources.given_vectors import DocumentVectors, as_vectors
-from ..sources.reading_progress import CountedDocuments, ReadShare
+from ..sources.reading_progress import CountedDocuments
 from ..sources.tabular.records import as_documents
 from ..store.columns import widening_notes
 from ..store.document_store import DocumentStore
@@ -176,7 +176,7 @@ def _add_batch(
 
     `addition` holds the documents of this batch only. Returns counts of these and of their texts.
     """
-    share = None if batch.is_only else addition.read_share()
+    share = 0.0 if batch.is_only else addition.read_share()
     needs_folder = not is_small(len(batch.documents), batch.to_encode)
     with _counting(batch, share, batches), ExitStack() as stack:
         folder = stack.enter_context(work_folder(index.path)) if needs_folder else None
@@ -303,16 +303,16 @@ def _with_moved(index: Index, addition: Addition, batch: Batch) -> Addition:
 
 
 @contextmanager
-def _counting(batch: Batch, share: ReadShare | None, batches: Batches) -> Iterator[None]:
+def _counting(batch: Batch, share: float, batches: Batches) -> Iterator[None]:
     """Report the progress of a batch as progress of the whole addition.
 
     The numbers are characters, since the lengths of documents differ. `share` is the part of all
-    documents and texts that has been read; None if unknown.
+    documents that has been read; 0 if unknown.
     """
     if batch.is_only:
         yield
         return
-    estimated = batches.characters / share.text if share and share.text else 0
+    estimated = batches.characters / share if share else 0
     expected = max(int(estimated), batch.characters, 1)
 
     def of_all(stage: str, done: int, total: int) -> tuple[int, int] | None:

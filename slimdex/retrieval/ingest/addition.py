@@ -10,7 +10,6 @@ from slimdex.indexes.arrays import Rows
 
 from ..documents import Document
 from ..sources.given_vectors import DocumentVectors, check_vectors
-from ..sources.reading_progress import ReadShare
 from ..store.document_store import DocumentStore
 from .text_vectors import StoredTexts
 
@@ -53,7 +52,7 @@ class Addition:
     missing: Missing | None = None
     stored_texts: StoredTexts | None = None  # of documents that may turn out to be moved
     first_row: int | None = None  # of the first batch, if there are several
-    read_share: Callable[[], ReadShare | None] = lambda: None  # None if unknown
+    read_share: Callable[[], float] = lambda: 0.0  # 0 if unknown
     leave_out: Callable[[Document, Exception], bool] | None = None  # notes a file's document
     withdraws: bool = True  # whether bad input undoes the batches before it
 

@@ -18,8 +18,7 @@ from slimdex.system.workers import IN_THIS_PROCESS
 
 from ..documents import Document, check_document
 from ..index import Index
-from ..sources.given_vectors import ChosenVectors, DocumentVectors
-from ..sources.reading_progress import ReadShare
+from ..sources.given_vectors import DocumentVectors
 from ..store.document_store import DocumentStore
 from ..store.snapshot import Snapshot
 from .addition import DuplicateKeyError, Missing
@@ -100,11 +99,9 @@ class Batches:
             enough = int(characters * self._seconds / max(seconds, 1e-3))
             self._limit = min(max(enough, READ_CHARACTERS), GROWTH * self._limit, MOST_CHARACTERS)
 
-    def estimate_count(self, share: ReadShare | None) -> int:
+    def estimate_count(self, share: float) -> int:
         """Estimate the number of all documents from the share read so far; 0 if unknown."""
-        if not share or not share.documents:
-            return 0
-        return round(self._read / share.documents)
+        return round(self._read / share) if share else 0
 
     def missing_in_all(self, missing: Missing, store: DocumentStore) -> Rows:
         """Return what `missing` returns, except documents that a batch contained."""
@@ -153,7 +150,7 @@ class Batches:
         vectors = self._vectors
         to_encode = filled.most_to_encode
         if vectors is not None:
-            vectors = ChosenVectors(vectors, np.arange(first, stop))
+            vectors = vectors.take(np.arange(first, stop))
         return Batch(
             documents=filled.documents,
             vectors=vectors,

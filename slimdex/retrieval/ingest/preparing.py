@@ -21,7 +21,7 @@ from slimdex.indexes.arrays import NO_ROWS, Matrix, Rows, batches
 from ..documents import Document
 from ..index import Index
 from ..lexical.tokens import TERMS, Terms
-from ..sources.given_vectors import ChosenVectors, DocumentVectors
+from ..sources.given_vectors import DocumentVectors
 from ..store.derived_files import write_words
 from ..store.lines import line_of
 from ..store.new_columns import ColumnValues, NewColumns, values_as_returned
@@ -250,7 +250,7 @@ def _compare(snapshot: Snapshot, documents: Sequence[Document], addition: Additi
     if new_vectors is not None:
         _mark_other_vectors(snapshot, documents, rows, is_new, new_vectors)
         if not all(is_new):
-            new_vectors = ChosenVectors(new_vectors, np.flatnonzero(is_new))
+            new_vectors = new_vectors.take(np.flatnonzero(is_new))
     new = [*compress(documents, is_new)]
 
     # Which texts may have vectors already?
@@ -333,7 +333,7 @@ def _mark_other_vectors(
     for part in batches(len(unchanged), READ_AT_ONCE):
         positions = unchanged[part]
         old_rows = np.array([rows[documents[i].id] for i in positions.tolist()], dtype=np.int64)
-        new_vectors = ChosenVectors(vectors, positions).rows(0, len(positions))
+        new_vectors = vectors.take(positions).rows(0, len(positions))
 
         # A document that was cut has several vectors, which a single given one replaces.
         has_one_row = snapshot.document_rows.counts_of(old_rows) == 1

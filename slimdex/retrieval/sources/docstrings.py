@@ -14,7 +14,6 @@ from slimdex.errors import InputError
 
 from ..documents import Document
 from .files.input_files import Reading, stamp_of
-from .reading_progress import ReadShare
 
 PREFIX = "python:"
 SKIPPED = {"site-packages", "test", "tests", "idlelib", "lib2to3", "turtledemo", "ensurepip"}
@@ -47,19 +46,15 @@ class PythonSource:
     @property
     def fingerprint(self) -> str:
         """Digest of the interpreter's version and the files' names, sizes and times."""
-        files = []
-        changed_ns = 0
-        for name, path in self._files:
-            status = path.stat()
-            changed_ns = max(changed_ns, status.st_mtime_ns)
-            files.append((name, status.st_size, status.st_mtime_ns))
-        return stamp_of(changed_ns, sys.version, *files)
+        statuses = [path.stat() for _, path in self._files]
+        files = [(status.st_size, status.st_mtime_ns) for status in statuses]
+        changed_ns = max(changed_ns for _, changed_ns in files)
+        return stamp_of(changed_ns, sys.version, self._files, files)
 
     @property
-    def read_share(self) -> ReadShare:
+    def read_share(self) -> float:
         """Share of the modules read so far."""
-        share = self._modules_read / len(self._files)
-        return ReadShare(share, share)
+        return self._modules_read / len(self._files)
 
     def batches(self, reading: Reading = Reading()) -> Iterator[list[Document]]:
         """Yield the documents of one module at a time; ids are qualified names without prefix."""

@@ -1,19 +1,11 @@
-"""Reading progress of sources: the base of the estimated number of documents and time left."""
+"""Reading progress of objects: the base of the estimated number of documents and time left."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sized
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from ..documents import Document
-
-
-class ReadShare(NamedTuple):
-    """Shares of the documents and of their text that have been read, each 0 to 1."""
-
-    documents: float
-    text: float
 
 
 @dataclass
@@ -29,10 +21,7 @@ class CountedDocuments:
             self.read += 1
             yield document
 
-    def read_share(self) -> ReadShare | None:
-        """Return the shares read so far, or None if the number of documents is unknown."""
-        container = self.container
-        if not isinstance(container, Sized) or not len(container):
-            return None
-        share = self.read / len(container)
-        return ReadShare(share, share)
+    def read_share(self) -> float:
+        """Return the share of the documents read so far; 0 if their number is unknown."""
+        total = len(self.container) if isinstance(self.container, Sized) else 0
+        return self.read / total if total else 0.0

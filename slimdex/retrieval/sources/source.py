@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import chain, starmap
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Protocol
 
 from slimdex.errors import InputError
@@ -18,31 +18,24 @@ from slimdex.system.index_names import no_file
 from ..documents import Document
 from .docstrings import PREFIX as PYTHON
 from .docstrings import PythonSource
-from .files.file_source import FileSource, in_batches
+from .files.file_source import FileSource
 from .files.input_files import (
     STANDARD_INPUT,
-    UNREADABLE,
     FileFormat,
     InputFile,
     Reading,
-    bounded_lines,
     ending_of,
     open_file,
-    open_text,
-    unreadable,
 )
 from .files.walking import leads_out
-from .given_vectors import ArrayVectors, DocumentVectors, open_vectors
-from .reading_progress import ReadShare
+from .given_vectors import DocumentVectors, open_vectors
 from .tabular.columns import ColumnNames as ColumnNames
 from .tabular.databases import table_file
-from .tabular.table_files import READERS, SQL, query_file
-from .tabular.tables import BATCH, EVERY_COLUMN, TableSource
+from .tabular.table_files import ALL_READERS, READERS, SQL, query_file
+from .tabular.tables import EVERY_COLUMN, TableSource
 
 if TYPE_CHECKING:
     from ..store.document_store import DocumentStore
-
-TEXT = ".txt"
 
 
 class Source(Protocol):
@@ -73,8 +66,8 @@ class Source(Protocol):
         """Unique name of its location."""
 
     @property
-    def read_share(self) -> ReadShare | None:
-        """Shares of the source read so far, or None if its size is unknown."""
+    def read_share(self) -> float:
+        """Share of the source read so far."""
 
     def batches(self, reading: Reading = Reading()) -> Iterator[list[Document]]:
         """Yield documents in the order of the source."""
@@ -111,12 +104,10 @@ def open_source(
     # A file, or standard input.
     if spec != STANDARD_INPUT and not path.is_file():
         raise InputError(no_file(spec))
-    if spec != STANDARD_INPUT and ending_of(path, file_format) not in (TEXT, *READERS):
+    if spec != STANDARD_INPUT and ending_of(path, file_format) not in ALL_READERS:
         return _document_file(spec, path, f".{requested}" if requested else "", file_format)
     file = open_file(spec if spec == STANDARD_INPUT else str(path), path, file_format)
-    if file.ending == TEXT:
-        return TextSource(file)
-    if file.ending in READERS:
+    if file.ending in ALL_READERS:
         return TableSource(file, names)
     return _document_file(file.id_prefix, file.path, file.ending, FileFormat())
 
@@ -132,64 +123,6 @@ def _document_file(name: str, path: Path, ending: str, file_format: FileFormat) 
             "python:PACKAGE or sql:QUERY"
         )
     return source
-
-
-class TextSource:
-    """Source with one document per line; skips empty lines; ids are ``file:line``."""
-
-    def __init__(self, file: InputFile) -> None:
-        self.name = file.name
-        self.place = file.place
-        self.origin = file
-        self.notes = file.notes
-        self.columns: Mapping[str, str] = {}
-        self._lines_read = 0
-        self._characters_read = 0
-
-    @property
-    def fingerprint(self) -> str:
-        """Digest of path, size and times; empty if modified just now."""
-        return self.origin.fingerprint()
-
-    def batches(self, reading: Reading = Reading()) -> Iterator[list[Document]]:
-        """Yield documents in the order of the file."""
-        try:
-            with open_text(self.origin.path) as lines:
-                numbered = enumerate(bounded_lines(lines, self.name), start=1)
-                yield from in_batches(self._documents(numbered, reading), BATCH)
-        except UNREADABLE as error:
-            raise InputError(f"{self.name}{unreadable(error, self.origin.path)}") from error
-
-    def _documents(
-        self, numbered: Iterable[tuple[int, str]], reading: Reading
-    ) -> Iterator[Document]:
-        """Yield a document for each of the numbered lines that has text."""
-        prefix = self.origin.id_prefix if reading.prefix is None else reading.prefix
-        origin = reading.origin(self.fingerprint)
-        for number, line in numbered:
-            self._lines_read = number
-            self._characters_read += len(line)
-            if text := line.strip():
-                yield Document(f"{prefix}:{number}", text, origin=origin)
-
-    @property
-    def read_share(self) -> ReadShare | None:
-        """Shares of the lines and of their characters read so far, or None for an empty file."""
-        lines, characters = self._size
-        if not lines:
-            return None
-        return ReadShare(self._lines_read / lines, self._characters_read / characters)
-
-    @cached_property
-    def _size(self) -> tuple[int, int]:
-        """Numbers of lines and of characters."""
-        count = 0
-        characters = 0
-        with open_text(self.origin.path) as lines:
-            for line in lines:
-                count += 1
-                characters += len(line)
-        return count, characters
 
 
 def read_pairs(path: str) -> list[tuple[str, str]]:
@@ -269,21 +202,13 @@ class Sources:
         """
         batches = chain.from_iterable(starmap(_batches, self._read_as(readings)))
         documents = chain.from_iterable(batches)
-        if isinstance(self.vectors, ArrayVectors):
+        if self.vectors is not None:
             return _check_each_row(documents, self.vectors)
         return documents
 
-    def read_share(self) -> ReadShare | None:
-        """Return the mean of the sources' shares, or None if one of them is unknown."""
-        shares = []
-        for source in self.opened:
-            share = source.read_share
-            if share is None:
-                return None
-            shares.append(share)
-        documents = sum(share.documents for share in shares)
-        texts = sum(share.text for share in shares)
-        return ReadShare(documents / len(shares), texts / len(shares))
+    def read_share(self) -> float:
+        """Return the mean of the shares of the sources read so far."""
+        return fmean(source.read_share for source in self.opened)
 
     def origins(self, readings: Sequence[Reading]) -> set[str]:
         """Existing files that have a stamp; complete once the documents are read."""
@@ -346,10 +271,8 @@ def _check_folders_named(opened: Sequence[Source], files: FileFormat) -> None:
 
 
 def _each_file_once(opened: Sequence[Source]) -> list[Source]:
-    """Sources without the files that another one reads; a folder comes before those inside it."""
+    """Sources without the files that another one reads; folders before those inside them."""
     files = [source for source in opened if isinstance(source, FileSource)]
-    if len(files) < 2:
-        return [*opened]
 
     # A folder leaves out the files that a folder around it reads; single files come last.
     outermost_first = sorted(files, key=lambda source: (source.is_alone, len(source.place)))
@@ -359,21 +282,11 @@ def _each_file_once(opened: Sequence[Source]) -> list[Source]:
         source.leave_out(read_by_others)
         read_by_others.update(places)
 
-    # In the order of the request, but each folder before those inside it.
-    ordered = list[Source]()
-    for each in opened:
-        if isinstance(each, FileSource) and not each.paths:
-            continue
-        for outer in outermost_first:
-            is_around = outer.paths and each.place.startswith(f"{outer.place}/")
-            if is_around and outer not in ordered:
-                ordered.append(outer)
-        if each not in ordered:
-            ordered.append(each)
-    return ordered
+    others = [source for source in opened if not isinstance(source, FileSource)]
+    return [*others, *(source for source in outermost_first if source.paths)]
 
 
-def _check_each_row(documents: Iterable[Document], vectors: ArrayVectors) -> Iterator[Document]:
+def _check_each_row(documents: Iterable[Document], vectors: DocumentVectors) -> Iterator[Document]:
     """Yield documents, checking where possible that each has its own row of the vectors."""
     for row, document in enumerate(documents):
         vectors.check_id(row, document.id)

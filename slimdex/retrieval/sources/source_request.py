@@ -87,36 +87,17 @@ class SourceRequest:
         return opened
 
 
-def as_source_request(
-    sources: str | Path | Sequence[str | Path],
-    text: str | None = None,
-    id: str | None = None,
-    title: str | None = None,
-    *,
-    follow_links: bool = False,
-    exclude: Sequence[str] = (),
-    generated: bool = False,
-) -> SourceRequest:
-    """The sources that a program names; raises `InputError` if there are none.
+def specs_of(sources: str | Path | Sequence[str | Path]) -> list[str]:
+    """The files and folders that a program names; raises `InputError` if there are none.
 
-    >>> as_source_request(Path("notes"), title="heading").specs
+    >>> specs_of(Path("notes"))
     ['notes']
     """
     paths = [sources] if isinstance(sources, str | Path) else [*sources]
     are_paths = all(isinstance(path, str | Path) and str(path) != "-" for path in paths)
     if not paths or not are_paths:
         raise InputError(f"sources {short_repr(sources)}; expected files or folders")
-    if isinstance(exclude, str):
-        raise InputError(f"exclude {short_repr(exclude)}; expected a list of patterns")
-    return SourceRequest(
-        specs=[*map(str, paths)],
-        text=text,
-        id=id,
-        title=title,
-        follow_links=follow_links,
-        exclude=exclude,
-        generated=generated,
-    )
+    return [*map(str, paths)]
 
 
 @dataclass(frozen=True)

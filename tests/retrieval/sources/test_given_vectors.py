@@ -21,7 +21,6 @@ from slimdex.indexes.arrays import Matrix, normalize_rows
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.sources import given_vectors
 from slimdex.retrieval.sources.given_vectors import (
-    ArrayVectors,
     open_vectors,
 )
 
@@ -234,8 +233,8 @@ def test_invalid_sources_of_vectors_are_refused(
         ("nowhere.npy", "d.parquet", r"nowhere\.npy: no such file"),
         ("text", "d.parquet", "expected lists"),
         ("nothing", "d.parquet", "expected lists of numbers"),
-        ("bad.npy", "d.parquet", r"expected a \.npy file of numbers"),
-        ("objects.npy", "d.parquet", r"expected a \.npy file of numbers"),
+        ("bad.npy", "d.parquet", r"or a \.npy file of numbers"),
+        ("objects.npy", "d.parquet", r"or a \.npy file of numbers"),
         ("ragged", "r.parquet", "lists of 1 to 2"),
         ("a.npz", "d.parquet", "expected a .npz file with 'vectors'"),
         ("b.npz", "d.parquet", r"'ids' is int64 \(50,\); expected strings"),
@@ -253,10 +252,9 @@ def test_ids_in_an_archive_are_compared(X: Matrix, tmp_path: Path, save: Any) ->
     save(tmp_path / "b.npz", vectors=np.asfortranarray(X.astype(np.float64)))
     for name in ("a.npz", "b.npz"):
         given = open_vectors(str(tmp_path / name), [])
-        assert isinstance(given, ArrayVectors)
         np.testing.assert_array_equal(given.rows(3, N), X[3:])
         given.check_id(7, "d7")
     with pytest.raises(
         InputError, match=r"a\.npz: row 8 has id 'd7', document 8 has id 'x'; expected"
     ):
-        open_vectors(str(tmp_path / "a.npz"), []).check_id(7, "x")  # type: ignore[attr-defined]
+        open_vectors(str(tmp_path / "a.npz"), []).check_id(7, "x")

@@ -142,6 +142,7 @@ WRITTEN = [
     (["TRUE", "false"], "BOOLEAN"),
     (["2024-01-02", "2024-1-3"], "DATE"),
     (["2024-01-02T10:00:00Z"], "TIMESTAMP"),
+    (["0x1f", "1_000"], "VARCHAR"),
 ]
 
 
@@ -260,7 +261,7 @@ def test_docstrings_of_an_installed_package() -> None:
         ("a.csv", 'id,text\n1,a\n2,"b\n3,c\n', "Line: 3"),
         ("a.csv", 'id,text\n1,"a\nb"\n\n2,"c\nd",e\n', "Number of Columns: 2 Found: 3"),
         ("a.csv", "id,text\n" + "1,a\n" * 3000 + "2\n", "Line: 3002"),
-        ("a.csv", 'id,text,"n', "a.csv: "),
+        ("a.csv", 'id,text,"n', "a.csv, line 1: "),
         ("a.csv", b"id,text\n1,a\n2,caf\xe9\n", "a.csv, line 3: not UTF-8 text"),
         ("a.json", '[{"text": "x"},\n{"text": "y"},\n,]', "a.json: "),
         ("a.parquet", "PAR1 no parquet", "a.parquet"),

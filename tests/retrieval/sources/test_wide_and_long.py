@@ -81,7 +81,7 @@ def test_an_endless_line_is_not_held(tmp_path: Path, name: str) -> None:
         file.write(b'"}\n')
     tracemalloc.start()
     try:
-        with pytest.raises(InputError, match=f"line [12]: .*over {LARGEST_OBJECT:,} characters"):
+        with pytest.raises(InputError, match=f"line [12]: .*over {LARGEST_OBJECT:,} bytes"):
             [*open_source(str(path)).batches()]
         _, peak = tracemalloc.get_traced_memory()
     finally:

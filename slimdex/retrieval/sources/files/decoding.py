@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import codecs
 import re
-from functools import cache
 
 import webencodings
 
@@ -205,28 +204,22 @@ def decode(data: bytes, codec: str) -> str:
     """
     if codec == "iso2022_jp":
         return _iso_2022_jp(data)
-    return data.decode(codec, _handler() if codec == "euc_jp" else "replace")
+    codecs.register_error("slimdex-euc-jp", _of_nec_or_ibm)
+    return data.decode(codec, "slimdex-euc-jp" if codec == "euc_jp" else "replace")
 
 
-@cache
-def _handler() -> str:
-    """Name of the error handler for characters of NEC and IBM, which Python has in Shift_JIS."""
+def _of_nec_or_ibm(error: UnicodeError) -> tuple[str, int]:
+    """Handle an error of EUC-JP: Python has the characters of NEC and IBM in Shift_JIS only."""
+    assert isinstance(error, UnicodeDecodeError)
+    pair = error.object[error.start : error.start + 2]
+    if len(pair) < 2 or min(pair) < 0xA1 or max(pair) > 0xFE:
+        return REPLACEMENT, error.start + 1
+
     # Both encode the same table: EUC-JP has a first byte per row of 94, Shift_JIS per two rows.
-    characters = {}
-    for number in range(94 * 94):
-        row, cell = divmod(number, 94)
-        lead, trail = divmod(number, 188)
-        shifted = bytes([lead + (0x81 if lead < 31 else 0xC1), trail + 0x40 + (trail > 62)])
-        characters[bytes([row + 0xA1, cell + 0xA1])] = shifted.decode("cp932", "replace")[0]
-
-    def handle(error: UnicodeError) -> tuple[str, int]:
-        if not isinstance(error, UnicodeDecodeError):
-            raise error
-        pair = error.object[error.start : error.start + 2]
-        return characters.get(pair, REPLACEMENT), error.start + (2 if pair in characters else 1)
-
-    codecs.register_error("slimdex-euc-jp", handle)
-    return "slimdex-euc-jp"
+    lead, is_odd = divmod(pair[0] - 0xA1, 2)
+    trail = pair[1] - 0xA1 + 94 * is_odd
+    shifted = bytes([lead + (0x81 if lead < 31 else 0xC1), trail + 0x40 + (trail > 62)])
+    return shifted.decode("cp932", "replace")[0], error.start + 2
 
 
 def _iso_2022_jp(data: bytes) -> str:

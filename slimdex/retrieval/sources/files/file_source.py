@@ -17,7 +17,6 @@ from slimdex.errors import InputError
 from slimdex.system.progress import progress
 
 from ...documents import Document, check_document
-from ..reading_progress import ReadShare
 from .decoding import REPLACEMENT
 from .formats.mail import message_id, messages
 from .formats.source_code import lacks_grammar
@@ -100,7 +99,7 @@ class FileSource:
         if kind_of(shown_as, head) is None:
             return None
         relative = as_unicode(os.path.normpath(shown_as)).replace(os.sep, "/")
-        source = cls(name, Walk([FileEntry.of(path, relative, status)]), "", files)
+        source = cls(name, Walk([FileEntry(path, relative, status)]), "", files)
         source.is_alone = True
         return source
 
@@ -117,9 +116,12 @@ class FileSource:
 
     @property
     def fingerprint(self) -> str:
-        """Digest of all files' stamps; empty if one was modified just now."""
-        stamps = [self._stamp(file, Reading()) for file in self._listing.files]
-        return stamp_of(0, *stamps) if all(stamps) else ""
+        """Digest of the paths, sizes and modification times of all files."""
+        files = [
+            (file.relative, file.status.st_size, file.status.st_mtime_ns)
+            for file in self._listing.files
+        ]
+        return stamp_of(0, self._root, self._format.encoding, self._format.generated, *files)
 
     @property
     def place(self) -> str:
@@ -197,10 +199,9 @@ class FileSource:
             raise InputError(f"{self.name}: nothing to read ({reasons})")
 
     @property
-    def read_share(self) -> ReadShare:
+    def read_share(self) -> float:
         """Share of the files read so far: their sizes say little about the length of their text."""
-        share = self._files_read / max(len(self._listing.files), 1)
-        return ReadShare(share, share)
+        return self._files_read / max(len(self._listing.files), 1)
 
     def _documents(self, reading: Reading) -> Generator[Document, None, None]:
         """Yield the documents of all new or changed files, and note files that can't be read."""
@@ -229,8 +230,9 @@ class FileSource:
     def _stamp(self, file: FileEntry, reading: Reading) -> str:
         """Stamp of everything that a file's documents depend on, except the folder's name."""
         options = (self._format.encoding, self._format.generated)
-        facts = (self._path_inside(file, reading), file.size, file.mtime_ns)
-        return stamp_of(max(file.mtime_ns, file.ctime_ns), *options, *facts)
+        status = file.status
+        facts = (self._path_inside(file, reading), status.st_size, status.st_mtime_ns)
+        return stamp_of(max(status.st_mtime_ns, status.st_ctime_ns), *options, *facts)
 
     def _of_file(
         self, file: FileEntry, worker: Worker, reading: Reading, stamp: str
@@ -316,7 +318,7 @@ class FileSource:
         metadata: dict[str, Any] = {
             "path": self._path(file.relative),
             "folder": "" if folder == "." else folder,
-            "modified": _moment(file.mtime_ns),
+            "modified": _moment(file.status.st_mtime_ns),
             "kind": kind,
             **extract.facts,
         }

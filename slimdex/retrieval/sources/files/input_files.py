@@ -8,38 +8,31 @@ go unnoticed.
 from __future__ import annotations
 
 import codecs
-import gzip
 import hashlib
+import io
 import os
 import shutil
 import sys
 import tempfile
 import time
 import weakref
-import zlib
-from collections.abc import Iterator, Sequence, Set
-from contextlib import suppress
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
-from slimdex.errors import InputError
+from slimdex.errors import InputError, short_repr
 from slimdex.system.atomic_files import temporary_parent
 
 from .decoding import MARKS
-from .limits import UnreadableError
-from .packed import GZIP, open_packed, zstd_library
+from .kinds import ending
+from .packed import GZIP, ZSTD, open_packed
 
 STANDARD_INPUT = "-"
-ZSTANDARD = ".zst"
-JSON_ENDINGS = (".jsonl", ".ndjson", ".json")
 LARGEST_OBJECT = 32 << 20
 """Limit of a JSON object or CSV line in bytes, and of a document line in characters."""
 PIECE = 1 << 20
 """Bytes decoded or copied at a time."""
-UNREADABLE = (UnicodeDecodeError, EOFError, OSError, zlib.error)
-"""Errors of reading text: not UTF-8, truncated, or missing."""
 SETTLED_NS = 2_000_000_000
 """A file modified more recently may change again with the same time and size: clocks of file
 systems tick every few milliseconds, FAT's every two seconds."""
@@ -66,8 +59,8 @@ class FileFormat:
     generated: bool = False
 
     def __post_init__(self) -> None:
-        if not all(pattern.strip() for pattern in self.exclude):
-            raise InputError("exclude ''; expected a pattern")
+        if isinstance(self.exclude, str) or not all(map(str.strip, self.exclude)):
+            raise InputError(f"exclude {short_repr(self.exclude)}; expected a list of patterns")
         if self.encoding is None:
             return
 
@@ -95,6 +88,7 @@ class InputFile:
     place : unique: the absolute path, or a digest of standard input.
     facts : values that change with the file.
     changed_ns : modification time; 0 if the facts include a digest of the content.
+    quote : sign around values of CSV; "" if it has none.
     """
 
     name: str
@@ -105,28 +99,54 @@ class InputFile:
     facts: list[Any]
     notes: list[str] = field(default_factory=list)
     changed_ns: int = 0
+    quote: str = '"'
+
+    @classmethod
+    def of(cls, name: str, path: Path, ending: str, part: str = "") -> InputFile:
+        """Describe an existing file, or a part of it such as ``#table``."""
+        status = path.stat()
+        place = path.resolve().as_posix() + part
+        return cls(
+            name=name,
+            path=path,
+            ending=ending,
+            id_prefix=Path(os.path.normpath(name)).as_posix(),
+            place=place,
+            facts=[place, status.st_size, status.st_mtime_ns],
+            changed_ns=max(status.st_mtime_ns, status.st_ctime_ns),
+        )
 
     def fingerprint(self, *chosen: Any) -> str:
         """Stamp of the facts and of the user's choices; empty if the file was modified just now."""
         return stamp_of(self.changed_ns, *self.facts, *chosen)
 
-    def unify_line_endings(self) -> None:
-        """Replace the file by a copy without carriage returns.
+    def use_copy(self) -> None:
+        """Read from an empty temporary file, to be filled; it is removed with this object."""
+        self.path = temporary()
+        weakref.finalize(self, self.path.unlink, missing_ok=True)
 
-        DuckDB can't read a table with mixed line endings.
+    def copy(self, encoding: str | None = None, newline: str | None = "") -> None:
+        """Replace the file by an unpacked copy in UTF-8; None as `newline` unifies line endings.
+
+        Raises `InputError` if it can't be unpacked, or is not text in the encoding.
         """
         original = self.path
-        self.path = temporary()
-        remove_later(self)
+        self.use_copy()
+        errors = "strict" if encoding else "surrogateescape"  # which keeps bytes as they are
         try:
             with (
-                open_text(original) as text,
-                self.path.open("w", encoding="utf-8", newline="\n") as copy,
+                original.open("rb") as packed,
+                io.TextIOWrapper(open_packed(packed), encoding or "utf-8", errors, newline) as text,
+                self.path.open("w", encoding="utf-8", errors="surrogateescape", newline="") as copy,
             ):
                 shutil.copyfileobj(text, copy, PIECE)
-        except UNREADABLE as error:
-            raise InputError(f"{self.name}{unreadable(error, original)}") from error
-        self.notes.append("mixed line endings, read as the same")
+        except UnicodeError as error:
+            raise InputError(
+                f"{self.name}: not {str(encoding).upper()} text ({error.args[-1]}); expected "
+                "another encoding"
+            ) from error
+        except Exception as error:  # each library has its own
+            raise InputError(f"{self.name}: can't be read ({error})") from error
 
 
 def open_file(name: str, path: Path, file_format: FileFormat = FileFormat()) -> InputFile:
@@ -137,69 +157,29 @@ def open_file(name: str, path: Path, file_format: FileFormat = FileFormat()) -> 
     if name == STANDARD_INPUT:
         file = _standard_input(file_format)
     else:
-        stat = path.stat()
-        facts = [str(path.resolve()), stat.st_size, stat.st_mtime_ns]
-        place = path.resolve().as_posix()
-        prefix = Path(os.path.normpath(path)).as_posix()
-        file = InputFile(
-            name=name,
-            path=path,
-            ending=ending_of(path, file_format),
-            id_prefix=prefix,
-            place=place,
-            facts=facts,
-        )
-        file.changed_ns = max(stat.st_mtime_ns, stat.st_ctime_ns)
-    if path.suffix == ZSTANDARD:
-        _unpack(file)
-    if file.ending == ".parquet":
-        return file
+        file = InputFile.of(name, path, ending_of(path, file_format))
 
-    # A copy in UTF-8, if it has another encoding.
+    # A copy, if it is compressed or in another encoding.
     head = _beginning(file.path)
     encoding = file_format.encoding
-    marked = _by_mark(head) if encoding is None else None
-    if marked:
-        file.notes.append(f"read as {marked.upper()}, by its first bytes")
-        _transcode(file, marked)
-    elif encoding and codecs.lookup(encoding).name not in ("utf-8", "utf-8-sig"):
-        _transcode(file, encoding)
-    elif head.startswith(codecs.BOM_UTF8) and file.ending in JSON_ENDINGS:
-        _transcode(file, "utf-8-sig")  # DuckDB accepts a mark in CSV, but not in JSON
+    if encoding is None or codecs.lookup(encoding).name in ("utf-8", "utf-8-sig"):
+        encoding = _by_mark(head)
+        if encoding not in (None, "utf-8-sig"):
+            file.notes.append(f"read as {str(encoding).upper()}, by its first bytes")
+    if file.ending == ".parquet":
+        encoding = None
+    if encoding:
+        file.facts.append(encoding)
+    if encoding or _is_packed(file.path):
+        file.copy(encoding)
     return file
-
-
-def open_text(path: Path, encoding: str = "utf-8-sig", newline: str | None = None) -> Any:
-    """Open a file as lines, decompressed if its name ends with .gz."""
-    opener = gzip.open if path.suffix == ".gz" else open
-    return opener(path, "rt", encoding=encoding, newline=newline)
-
-
-def bounded_lines(lines: IO[str], name: str, most: int = LARGEST_OBJECT) -> Iterator[str]:
-    """Yield lines of an open file, reading at most `most` characters of each.
-
-    Raises `InputError` if a line is longer.
-
-    >>> import io
-    >>> list(bounded_lines(io.StringIO("one\\ntwo"), "a.txt", 3))
-    ['one\\n', 'two']
-    >>> list(bounded_lines(io.StringIO("one\\ntwos"), "a.txt", 3))  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    slimdex.errors.InputError: a.txt, line 2: over 3 characters; expected ...
-    """
-    for number, line in enumerate(iter(partial(lines.readline, most + 1), ""), start=1):
-        if len(line) > most and not line.endswith("\n"):
-            raise InputError(
-                f"{name}, line {number}: over {most:,} characters; expected one document per line"
-            )
-        yield line
 
 
 def ending_of(path: Path, file_format: FileFormat) -> str:
     """Kind of a file by its name, or as given by the user."""
     if file_format.format is not None:
         return f".{file_format.format.removeprefix('.')}"
-    return path.with_suffix("").suffix if path.suffix in (".gz", ZSTANDARD) else path.suffix
+    return ending(path.name)
 
 
 def _standard_input(file_format: FileFormat) -> InputFile:
@@ -207,20 +187,15 @@ def _standard_input(file_format: FileFormat) -> InputFile:
     if sys.stdin is None:
         raise InputError("-: no standard input")
     file = InputFile(
-        name="standard input", path=temporary(), ending="", id_prefix="stdin", place="", facts=[]
+        name="standard input", path=Path(), ending="", id_prefix="stdin", place="", facts=[]
     )
-    remove_later(file)
+    file.use_copy()
 
-    # The copy, decompressed when it is read.
+    # The copy.
     with file.path.open("w+b") as copy:
         shutil.copyfileobj(sys.stdin.buffer, copy, PIECE)
         copy.seek(0)
         digest = hashlib.file_digest(copy, "sha256").hexdigest()
-        copy.seek(0)
-        is_gzip = copy.read(2) == GZIP
-    if is_gzip:
-        file.path = file.path.rename(file.path.with_name(file.path.name + ".gz"))
-        remove_later(file)
 
     # What it is.
     file.facts = [digest]
@@ -238,65 +213,28 @@ def _guess_ending(head: bytes) -> str:
     """Guess the kind of a file from its first bytes: Parquet, JSON objects, or lines."""
     if head.startswith(b"PAR1"):
         return ".parquet"
-    text = head.decode(_by_mark(head) or "utf-8-sig", "ignore")
+    text = head.decode(_by_mark(head) or "utf-8", "ignore")
     return ".jsonl" if text.lstrip().startswith("{") else ".txt"
 
 
 def _by_mark(head: bytes) -> str | None:
-    """Encoding of a byte order mark; None for UTF-8 or no mark."""
-    for mark, encoding in MARKS.items():
-        if head.startswith(mark):
-            return None if encoding == "utf-8-sig" else encoding
-    return None
+    """Encoding of a byte order mark; None if there is none."""
+    return next((encoding for mark, encoding in MARKS.items() if head.startswith(mark)), None)
 
 
 def _beginning(path: Path) -> bytes:
     """First bytes of a file, decompressed; b"" if it can't be read."""
     try:
-        with open_bytes(path) as file:
-            head: bytes = file.read(PIECE)
-    except UNREADABLE:
+        with path.open("rb") as packed:
+            head: bytes = open_packed(packed).read(PIECE)
+    except Exception:
         return b""  # reported when the file is read
     return head
 
 
-def _unpack(file: InputFile) -> None:
-    """Replace a Zstandard file by a decompressed copy."""
-    original = file.path
-    file.path = temporary()
-    remove_later(file)
-    try:
-        with original.open("rb") as packed, file.path.open("wb") as copy:
-            shutil.copyfileobj(open_packed(packed), copy, PIECE)
-    except UnreadableError as error:
-        raise InputError(f"{file.name}: {error}") from error
-    except (OSError, EOFError, zstd_library().ZstdError) as error:
-        raise InputError(f"{file.name}: can't be read ({error})") from error
-
-
-def _transcode(file: InputFile, encoding: str) -> None:
-    """Replace the file by a copy in UTF-8."""
-    original = file.path
-    file.path = temporary()
-    remove_later(file)
-    file.facts.append(encoding)
-    try:
-        with (
-            open_text(original, encoding, newline="") as text,
-            file.path.open("w", encoding="utf-8", errors="surrogatepass", newline="") as copy,
-        ):
-            shutil.copyfileobj(text, copy, PIECE)
-    except UnicodeError as error:
-        raise InputError(
-            f"{file.name}: not {encoding.upper()} text ({error.args[-1]}); expected another one"
-        ) from error
-    except UNREADABLE as error:
-        raise InputError(f"{file.name}: can't be read ({error})") from error
-
-
-def open_bytes(path: Path) -> Any:
-    """Open a file as bytes, decompressed if its name ends with .gz."""
-    return gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")
+def _is_packed(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(4).startswith((GZIP, ZSTD))
 
 
 def temporary() -> Path:
@@ -304,33 +242,6 @@ def temporary() -> Path:
     descriptor, name = tempfile.mkstemp(prefix="slimdex-", dir=temporary_parent())
     os.close(descriptor)
     return Path(name)
-
-
-def remove_later(file: InputFile) -> None:
-    """Remove the copy when the file object is garbage-collected or the process ends."""
-    weakref.finalize(file, file.path.unlink, missing_ok=True)
-
-
-def unreadable(error: Exception, path: Path) -> str:
-    """Describe where and why a file can't be read as UTF-8, to append to its name."""
-    if not isinstance(error, UnicodeDecodeError):
-        return f": can't be read ({error})"
-    expected = "expected UTF-8, or encoding=latin-1 or another"
-    return f", line {_first_broken_line(path):,}: not UTF-8 text ({error.reason}); {expected}"
-
-
-def _first_broken_line(path: Path) -> int:
-    """Number from 1 of the first line that is not UTF-8."""
-    decoder = codecs.getincrementaldecoder("utf-8")()
-    number = 1
-    with suppress(*UNREADABLE), open_bytes(path) as file:
-        while piece := file.read(PIECE):
-            try:
-                decoder.decode(piece)
-            except UnicodeDecodeError as error:
-                return number + error.object.count(b"\n", 0, error.start)
-            number += piece.count(b"\n")
-    return number  # the file ends within a character, or what is left can't be unpacked
 
 
 @dataclass(frozen=True)

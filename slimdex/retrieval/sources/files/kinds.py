@@ -32,7 +32,7 @@ BY_ENDING = {
     ".ipynb": "notebook",
     **dict.fromkeys((".excalidraw", ".canvas"), "drawing"),
     **dict.fromkeys((".xml", ".svg", ".rss", ".atom", ".plist", ".fb2"), "xml"),
-    ".eml": "mail",
+    **dict.fromkeys((".eml", ".emlx"), "mail"),
     **dict.fromkeys((".mbox", ".mbx"), "mailbox"),
 }
 TABLES = (
@@ -61,12 +61,12 @@ RTF = b"{\\rtf"
 PAGE = re.compile(
     rb"\s*(<\?xml[^>]*>\s*)?(?><!--.*?-->\s*)*+<(!doctype\s+html|html)\b", re.I | re.S
 )
-HEADERS = re.compile(
-    rb"(return-path|received|delivered-to|message-id|mime-version|from|date|subject|to): [^\n]*\n"
-    rb"(([\w-]+:|[ \t])[^\n]*\n)*"
-    rb"(received|delivered-to|message-id|mime-version|from|date|subject|to): ",
-    re.I,
+HEADERS = re.compile(rb"(?:[\w-]+:.*\n(?:[ \t].*\n)*+)+")
+OF_MAIL = re.compile(
+    rb"^(?:(return-path|received|delivered-to|message-id|mime-version)|from|date|subject|to): ",
+    re.I | re.M,
 )
+"""Name of a header of mail; the group has those that only programs write."""
 MAILBOX = re.compile(rb"From \S+ (?>.*?\d\d:\d\d).*+\n[\w-]+:")
 ARCHIVES = {
     b"application/epub+zip": "epub",
@@ -141,7 +141,10 @@ def _by_content(head: bytes) -> str | None:
         return "xml"
     if MAILBOX.match(head):
         return "mailbox"
-    return "mail" if HEADERS.match(head) else "text"
+    headers = HEADERS.match(head)
+    of_mail = [*OF_MAIL.finditer(headers[0])] if headers else []
+    is_mail = len(of_mail) > 1 and (of_mail[0].start() == 0 or any(name[1] for name in of_mail))
+    return "mail" if is_mail else "text"
 
 
 def omission_note(name: str, head: bytes) -> str:

@@ -27,25 +27,12 @@ class FileEntry:
     ----------
     path : path to open, whose last part is no link.
     relative : path relative to the folder, with "/"; bytes that are not UTF-8 become ``\\xe9``.
-    size, mtime_ns, ctime_ns : as the walk found them.
+    status : as the walk found it.
     """
 
     path: Path
     relative: str
-    size: int
-    mtime_ns: int
-    ctime_ns: int
-
-    @classmethod
-    def of(cls, path: Path, relative: str, status: os.stat_result) -> FileEntry:
-        """Create from a file's status."""
-        return cls(
-            path=path,
-            relative=relative,
-            size=status.st_size,
-            mtime_ns=status.st_mtime_ns,
-            ctime_ns=status.st_ctime_ns,
-        )
+    status: os.stat_result
 
 
 @dataclass
@@ -197,7 +184,7 @@ class _Walker:
             return
         self._files |= {name, _identity(status)}
         path = Path(os.path.realpath(entry.path) if entry.is_symlink() else entry.path)
-        self.listing.files.append(FileEntry.of(path, name, status))
+        self.listing.files.append(FileEntry(path, name, status))
 
     def _follows(self, path: Path) -> bool:
         """Return whether to follow a path that may be a link."""

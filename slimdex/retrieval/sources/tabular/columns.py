@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, count
 
 from slimdex.errors import InputError
-from slimdex.system.duckdb_library import connect, duckdb
+from slimdex.system.duckdb_library import connect, duckdb, identifier
 
 from ...documents import BUILT_IN_COLUMNS
 
@@ -29,6 +29,27 @@ RENAMED = {
     NO_VALUES: "VARCHAR",
 }
 """Types that are stored as others, also in lists; moments are converted to UTC."""
+TIMES = {
+    "DATE": r"regexp_full_match(t, '\d{4}-\d\d?-\d\d?') AND TRY_CAST(t AS DATE) NOT NULL",
+    "TIME": r"regexp_full_match(t, '\d\d?:[\d:.]+') AND TRY_CAST(t AS TIME) NOT NULL",
+    TIMESTAMPTZ: r"regexp_full_match(t, '\d{4}-\d\d?-\d\d?([T ].*)?') "
+    "AND TRY_CAST(t AS TIMESTAMPTZ) NOT NULL",
+}
+VALUES = {
+    "BOOLEAN": "lower(t) IN ('true', 'false')",
+    "BIGINT": "coalesce(TRY_CAST(t AS BIGINT)::VARCHAR = t, false)",
+    "DOUBLE": "coalesce(TRY_CAST(t AS DOUBLE)::VARCHAR IN (lower(t), lower(t) || '.0'), false)",
+    **TIMES,
+}
+"""Type -> whether it keeps a text t as it is written, in SQL: 007, 1.10 and 1e5 stay text."""
+LIKE = {
+    "DOUBLE": "TRY_CAST(t AS DOUBLE) NOT NULL",
+    "BOOLEAN": "TRY_CAST(t AS BOOLEAN) NOT NULL",
+    TIMESTAMPTZ: TIMES[TIMESTAMPTZ],
+}
+"""Type -> whether it can read a text t."""
+LONGEST_VALUE = 64
+"""Longest text that may have another type, in characters."""
 ID_NAMES = ("_id", "id", "doc_id", "docid")
 TEXT_NAMES = ("text", "body", "content", "sentence", "document", "passage")
 TITLE_NAMES = ("title",)
@@ -67,22 +88,57 @@ def storage_names(columns: Sequence[str], ours: Sequence[str] = BUILT_IN_COLUMNS
     return names
 
 
+def unique_names(names: Iterable[object]) -> list[str]:
+    """Names of columns as texts, unique ignoring case, as DuckDB makes them for CSV.
+
+    >>> unique_names(["id", "ID", 2023, ""])
+    ['id', 'ID_1', '2023', 'column3']
+    """
+    unique = list[str]()
+    taken = set[str]()
+    for number, value in enumerate(names):
+        name = str(value) or f"column{number}"
+        numbers = count(1)
+        candidate = name
+        while candidate.lower() in taken:
+            candidate = f"{name}_{next(numbers)}"
+        unique.append(candidate)
+        taken.add(candidate.lower())
+    return unique
+
+
 def usual_column(names: Sequence[str], usual: Sequence[str]) -> str | None:
     """Return the first column with a usual name, ignoring case."""
     lowered = {name.lower(): name for name in reversed(names)}  # the first of equal names wins
     return next((lowered[name] for name in usual if name in lowered), None)
 
 
-def only_text_column(source: str, types: Mapping[str, str]) -> str:
-    """Return the only text column that is not an id; raise `InputError` if there are others."""
-    texts = []
-    for column, type_ in types.items():
-        if type_ == "VARCHAR" and column.lower() not in ID_NAMES:
-            texts.append(column)
-    if len(texts) == 1:
-        return texts[0]
-    columns = ", ".join(types)
-    raise InputError(f"{source}: which column is the text? Name one by text=NAME: {columns}")
+def text_of(column: str) -> str:
+    """SQL of a column's values as text without spaces around it; NULL if there is none."""
+    return f"nullif(trim({identifier(column)}::VARCHAR), '')"
+
+
+def check_values(table: str, columns: Sequence[str], types: Collection[str]) -> str:
+    """SQL to find the first of `types` that keeps all values of a column.
+
+    A row is the name of a column with values, its type, and if none keeps all, the type of most
+    different values and one that it would not keep.
+    """
+    texts = ", ".join(f"{text_of(column)} AS {identifier(column)}" for column in columns)
+    value = f"CASE WHEN length(t) > {LONGEST_VALUE} THEN left(t, {LONGEST_VALUE}) || '…' ELSE t END"
+    keeps = " ".join(f"WHEN bool_and({VALUES[type_]}) THEN '{type_}'" for type_ in types)
+    odd = " ".join(
+        f"WHEN 2 * count_if({like}) > count(*) "
+        f"THEN ['{stored_type(type_)}', min(t) FILTER (NOT ({VALUES[type_]}))]"
+        for type_, like in LIKE.items()
+        if type_ in types
+    )
+    return (
+        f"SELECT name, CASE {keeps} END, CASE {odd} WHEN false THEN [] END FROM "
+        f"(SELECT DISTINCT name, {value} AS t FROM "
+        f"(UNPIVOT (SELECT {texts} FROM {table}) ON COLUMNS(*) INTO NAME name VALUE t)) "
+        "GROUP BY name"
+    )
 
 
 def parse_types(words: Sequence[str]) -> dict[str, str]:

@@ -7,17 +7,14 @@ endless.
 
 from __future__ import annotations
 
-import datetime as dt
 import io
 import json
-import os
 import re
 import sqlite3
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, suppress
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +22,11 @@ from slimdex.errors import InputError
 from slimdex.system.duckdb_library import identifier
 from slimdex.system.extras import install_command
 
-from ..files.input_files import InputFile, remove_later, temporary
+from ..files.input_files import InputFile
 from ..files.limits import LARGEST_FILE, SECONDS, UnreadableError, size
 from ..files.packed import why_broken
 from ..files.reading_process import Worker
+from .columns import unique_names
 
 WORKBOOKS = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods")
 LARGEST_WORKBOOK = 1 << 30
@@ -62,19 +60,10 @@ def table_file(spec: str) -> InputFile | None:
     if path.suffix.lower() not in ENDINGS or not path.is_file():
         return None
 
-    # What is known without reading it.
-    status = path.stat()
-    place = f"{path.resolve().as_posix()}#{table}"
-    facts = [place, status.st_size, status.st_mtime_ns]
-    prefix = Path(os.path.normpath(spec)).as_posix()
-    file = InputFile(
-        name=spec, path=temporary(), ending=".jsonl", id_prefix=prefix, place=place, facts=facts
-    )
-    file.changed_ns = max(status.st_mtime_ns, status.st_ctime_ns)
-
+    file = InputFile.of(spec, path, ".jsonl", f"#{table}")
     # A copy that DuckDB reads, made by another process.
-    remove_later(file)
-    seconds = SECONDS * (1 + status.st_size / LARGEST_FILE)  # a view may be endless
+    file.use_copy()
+    seconds = SECONDS * (1 + path.stat().st_size / LARGEST_FILE)  # a view may be endless
     try:
         with Worker(seconds, __name__) as worker:
             request = {"path": str(path), "table": table, "to": str(file.path)}
@@ -109,12 +98,13 @@ def _choose_table(path: Path, kind: str, tables: list[str], table: str) -> str:
 
     Raises `UnreadableError` if the table does not exist, or there are several and none is named.
     """
-    if table and table not in tables:
-        raise UnreadableError(f"no {kind} {table!r}; it has {', '.join(tables) or 'none'}")
-    if not table and len(tables) != 1:
-        hint = f"which {kind}? Name one as {path}#NAME: {', '.join(tables)}"
-        raise UnreadableError(hint if tables else f"no {kind} in it")
-    return table or tables[0]
+    if table in tables:
+        return table
+    if table or len(tables) != 1:
+        names = ", ".join(tables) or "it has none"
+        unknown = f"{table!r} is none. " if table else ""
+        raise UnreadableError(f"which {kind}? {unknown}Name one as {path}#NAME: {names}")
+    return tables[0]
 
 
 def _json_of_sqlite(path: Path, table: str, notes: list[str]) -> Iterator[str]:
@@ -155,11 +145,6 @@ def _json_of_workbook(path: Path, table: str) -> Iterator[str]:
     for (top, left), (bottom, right) in sheet.merged_cell_ranges or ():
         merged[top, left - first] = (bottom, right - first)
 
-    # Numbers of the columns with times; a date in such a column gets the time 00:00.
-    timed = set[int]()
-    for row in sheet.iter_rows():
-        timed.update(i for i, cell in enumerate(row) if isinstance(cell, dt.datetime))
-
     names = list[str]()
     covered = dict[int, tuple[int, Any]]()  # column -> last row and value of merged cells
     for number, row in enumerate(sheet.iter_rows()):
@@ -176,8 +161,7 @@ def _json_of_workbook(path: Path, table: str) -> Iterator[str]:
         if not names:
             names = unique_names(_value(cell) or "" for cell in row)
             continue
-        cells = [_value(cell, is_timed=i in timed) for i, cell in enumerate(row)]
-        yield json.dumps(dict(zip(names, cells, strict=True))) + "\n"
+        yield json.dumps(dict(zip(names, map(_value, row), strict=True))) + "\n"
 
 
 def _sheet(path: Path, table: str) -> Any:
@@ -217,31 +201,10 @@ def _with_superscripts(packed: zipfile.ZipFile) -> io.BytesIO | None:
     return copy
 
 
-def _value(cell: Any, *, is_timed: bool = False) -> Any:
-    """Value of a cell in JSON; a date of a column with times has a time, too."""
+def _value(cell: Any) -> Any:
+    """Value of a cell in JSON."""
     if isinstance(cell, float) and cell.is_integer() and abs(cell) < LARGEST_WHOLE:
         return int(cell)  # a workbook has no integers
-    if isinstance(cell, dt.date) and not isinstance(cell, dt.datetime) and is_timed:
-        return f"{cell} 00:00:00"
     if isinstance(cell, bool | float):
         return cell
     return str(cell) or None
-
-
-def unique_names(names: Iterable[object]) -> list[str]:
-    """Names of columns as texts, unique ignoring case, as DuckDB makes them for CSV.
-
-    >>> unique_names(["id", "ID", 2023, ""])
-    ['id', 'ID_1', '2023', 'column3']
-    """
-    unique = list[str]()
-    taken = set[str]()
-    for number, value in enumerate(names):
-        name = str(value) or f"column{number}"
-        numbers = count(1)
-        candidate = name
-        while candidate.lower() in taken:
-            candidate = f"{name}_{next(numbers)}"
-        unique.append(candidate)
-        taken.add(candidate.lower())
-    return unique

@@ -20,9 +20,9 @@ from .columns import (
     TITLE_NAMES,
     storage_names,
     stored_type,
+    unique_names,
     usual_column,
 )
-from .databases import unique_names
 from .table_files import describe
 from .tables import BATCH
 

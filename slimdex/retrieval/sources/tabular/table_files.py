@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import NamedTuple
 
 from slimdex.errors import InputError, shorten
 from slimdex.system.duckdb_library import connect, duckdb, literal, one_file
@@ -15,14 +20,9 @@ from slimdex.system.unicode_text import check_unicode
 from ...documents import MOST_COLUMNS, check_columns
 from ..files.input_files import (
     LARGEST_OBJECT,
-    UNREADABLE,
     InputFile,
-    bounded_lines,
-    open_text,
-    remove_later,
-    temporary,
-    unreadable,
 )
+from .columns import unique_names
 
 SQL = "sql:"
 """Prefix of a source that is a query."""
@@ -33,6 +33,7 @@ OFFLINE: dict[str, str | bool | int | float | list[str]] = {
 DELIMITERS = ",\t;|"
 BLANK = f'{DELIMITERS}" \r\n'
 """Characters of a CSV file's line without values."""
+SPACES = "".join(filter(str.isspace, map(chr, range(0x3001))))
 LONGEST_REASON = 300
 ROLE_COLUMNS = 4
 """Columns that may be the id, the text, the title and the vectors."""
@@ -49,28 +50,36 @@ HINTS = re.compile(r"\n[^\S\n]*(Possible|LINE \d|Try increasing)")
 
 def read_json(file: InputFile, types: Mapping[str, str]) -> str:
     """SQL to read a JSON file; DuckDB infers types if none are given."""
-    layout = "auto" if file.ending == ".json" else "newline_delimited"
-    options = f"format='{layout}', sample_size=-1, maximum_object_size={LARGEST_OBJECT}"
     # Rare keys are columns too, and objects are not read as maps.
-    options += ", map_inference_threshold=-1, field_appearance_threshold=0"
+    options = "sample_size=-1, map_inference_threshold=-1, field_appearance_threshold=0"
     if types:  # read_json requires all types or none
         options += f", columns={_types_sql(types)}"
-    return f"read_json({one_file(str(file.path))}, {options})"
+    return f"read_json({_json_layout(file)}, {options})"
+
+
+def _json_layout(file: InputFile) -> str:
+    layout = "auto" if file.ending == ".json" else "newline_delimited"
+    path = one_file(str(file.path))
+    return f"{path}, format='{layout}', maximum_object_size={LARGEST_OBJECT}"
 
 
 def read_csv(file: InputFile, types: Mapping[str, str]) -> str:
-    """SQL to read a CSV or TSV file; DuckDB infers types if none are given."""
-    # DuckDB would guess another separator, skip lines or treat rows that begin with "#" as comments
-    # rather than report a malformed file, and take 01/02/2024 for a date.
-    options = f"sample_size=-1, header=true, comment='', max_line_size={LARGEST_OBJECT}"
-    options += ", dateformat='%Y-%m-%d'"
-    skipped, delimiter, _ = _layout(file)
-    options += f", skip={skipped}, delim={literal(delimiter)}"
-    if file.ending != ".tsv":
-        options += ", quote='\"', escape='\"'"
-    if types:
-        options += f", types={_types_sql(types)}"
-    return f"read_csv({one_file(str(file.path))}, {options})"
+    """SQL to read a CSV or TSV file; columns without a given type are text."""
+    layout = _layout(file)
+    quote = literal(file.quote)
+    columns = {**dict.fromkeys(layout.names, "VARCHAR"), **types}
+    options = f"columns={_types_sql(columns)}, header=true, max_line_size={LARGEST_OBJECT}"
+    options += f", skip={layout.skipped}, delim={literal(layout.delimiter)}, comment=''"
+    options += f", quote={quote}, escape={quote}"
+    return f"read_csv({one_file(str(file.path))}, auto_detect=false, {options})"
+
+
+def read_lines(file: InputFile, types: Mapping[str, str]) -> str:
+    """SQL to read a text file, with a row for each line."""
+    options = f"max_line_size={LARGEST_OBJECT}, header=false, columns={{'text': 'VARCHAR'}}"
+    options += ", delim='', quote='', escape='', comment=''"
+    lines = f"read_csv({one_file(str(file.path))}, auto_detect=false, {options})"
+    return f"(SELECT trim(text, {literal(SPACES)}) AS text FROM {lines})"
 
 
 def _types_sql(types: Mapping[str, str]) -> str:
@@ -97,20 +106,19 @@ READERS: Mapping[str, Callable[[InputFile, Mapping[str, str]], str]] = {
     ".tsv": read_csv,
     ".parquet": read_parquet,
 }
-"""Ending of a file that users name -> its reader."""
+"""Ending of a table that users name -> its reader."""
+ALL_READERS = {**READERS, ".txt": read_lines}
 
 
 def inferred_types(connection: duckdb.DuckDBPyConnection, file: InputFile) -> dict[str, str]:
     """Types of a table's columns; raises `InputError` for columns that DuckDB can't read well."""
-    reader = READERS.get(file.ending, read_answer)
+    reader = ALL_READERS.get(file.ending, read_answer)
     if reader is read_csv:
-        *_, width = _layout(file)
-        _check_width(width, file)
-    if reader is read_json:
-        _check_keys(connection, file)
-    table = reader(file, {})
+        return dict.fromkeys(_layout(file).names, "VARCHAR")
     if reader is not read_json:
-        return describe(connection, table)
+        return describe(connection, reader(file, {}))
+    _check_keys(connection, file)
+    table = reader(file, {})
     try:
         types = describe(connection, table)
     except duckdb.NotImplementedException:
@@ -137,8 +145,7 @@ def _check_keys(connection: duckdb.DuckDBPyConnection, file: InputFile) -> None:
 
     DuckDB reads one of these and leaves the others empty.
     """
-    objects = read_json(file, {}).replace("read_json(", "read_json_objects(", 1)
-    objects = re.sub(r", (sample_size|map_\w+|field_\w+)=[-\d]+", "", objects)  # it has none
+    objects = f"read_json_objects({_json_layout(file)})"
     keys = f"SELECT DISTINCT unnest(json_keys(json)) FROM {objects} LIMIT {MOST_KEYS}"
     groups = f"SELECT count(*) AS n, list(k) AS l FROM ({keys}) t(k) GROUP BY lower(k)"
     with suppress(duckdb.Error):  # reported when the file is read
@@ -152,14 +159,22 @@ def _check_keys(connection: duckdb.DuckDBPyConnection, file: InputFile) -> None:
             )
 
 
-def _layout(file: InputFile) -> tuple[int, str, int]:
-    """Detect the number of lines before a CSV file's header, its separator, and its columns.
+class _Layout(NamedTuple):
+    """Number of lines before a CSV file's header, its separator, and the columns' names."""
+
+    skipped: int
+    delimiter: str
+    names: Sequence[str]
+
+
+def _layout(file: InputFile) -> _Layout:
+    """Detect the layout of a CSV file.
 
     The separator is a tab, comma, semicolon or bar. Excel may state it in a first line "sep=;".
     Lines without a name are skipped.
     """
     try:
-        with open_text(file.path) as lines:
+        with file.path.open(encoding="utf-8-sig") as lines:
             header = lines.readline(LARGEST_OBJECT)
             skipped = 0
             stated = re.fullmatch(r"sep=(.)\s*", header, re.IGNORECASE)
@@ -168,49 +183,65 @@ def _layout(file: InputFile) -> tuple[int, str, int]:
             while header and (not header.strip(BLANK) or (stated and not skipped)):
                 header = lines.readline(LARGEST_OBJECT)
                 skipped = skipped + 1
-    except UNREADABLE as error:
-        raise InputError(f"{file.name}{unreadable(error, file.path)}") from error
-    unquoted = re.sub(r'"[^"]*"', "", header)
-    delimiter = stated[1] if stated else max(DELIMITERS, key=unquoted.count)
-    return skipped, delimiter, unquoted.count(delimiter) + 1
+            unquoted = re.sub(r'"[^"]*"', "", header)
+            delimiter = stated[1] if stated else max(DELIMITERS, key=unquoted.count)
+            given = chain([header], lines)
+            reader = partial(csv.reader, given, delimiter=delimiter, strict=True)
+            rows = reader() if file.quote else reader(quoting=csv.QUOTE_NONE)
+            names = next(rows, [])
+            _check_width(len(names), file)
+            digits = len(str(len(names) - 1))
+            filled = [name.strip() or f"column{i:0{digits}}" for i, name in enumerate(names)]
+            return _Layout(skipped, delimiter, unique_names(filled))
+    except csv.Error as error:
+        raise InputError(f"{file.name}, line {skipped + 1}: {error}; expected names") from error
+    except (UnicodeDecodeError, OSError) as error:
+        raise why_unreadable(file, error) from error
 
 
-def why_unreadable(
-    connection: duckdb.DuckDBPyConnection, file: InputFile, error: duckdb.Error
-) -> InputError:
-    """The error of a file that DuckDB can't read, with its line if it is text."""
-    if file.ending in (".jsonl", ".ndjson", ".json", ".csv", ".tsv"):
+def is_parsed(connection: duckdb.DuckDBPyConnection, file: InputFile) -> bool:
+    """Return whether lines or CSV can be parsed; choose whether quotes have a meaning.
+
+    In a tab-separated file they may be mere signs: they are, if more rows are read so.
+    """
+    rows = dict[str, int]()
+    for quote in ('"', "") if file.ending == ".tsv" else '"':
+        file.quote = quote
+        with suppress(duckdb.Error):
+            count = f"SELECT count(*) FROM {ALL_READERS[file.ending](file, {})}"
+            ((rows[quote],),) = connection.execute(count).fetchall()
+    file.quote = max(rows, key=lambda quote: rows[quote], default='"')
+    return bool(rows)
+
+
+def why_unreadable(file: InputFile, error: Exception) -> InputError:
+    """The error of a file that can't be read, with its line if it is text."""
+    if file.ending not in (".parquet", ANSWER):
         try:
             _check_lines(file)
-        except UNREADABLE as other:
-            return InputError(f"{file.name}{unreadable(other, file.path)}")
-        except InputError as other:
-            return other
-
-    # Without detection of the layout, DuckDB names the line of a CSV file that does not fit.
-    if file.ending in (".csv", ".tsv"):
-        *_, width = _layout(file)
-        columns = _types_sql({f"c{number}": "VARCHAR" for number in range(width)})
-        table = read_csv(file, {}).removesuffix(")")
-        try:
-            connection.execute(
-                f"SELECT count(*) FROM {table}, auto_detect=false, columns={columns})"
-            ).fetchall()
-        except duckdb.Error as clearer:
-            error = clearer
+        except (InputError, OSError) as clearer:
+            return InputError(str(clearer))
     reason = " ".join(PLACE.sub("", HINTS.split(str(error))[0]).split())
     return InputError(f"{file.name}: {reason[:LONGEST_REASON]}")
 
 
 def _check_lines(file: InputFile) -> None:
-    """Raise `InputError` for a line that is too long, or not JSON, by its number."""
-    with open_text(file.path) as text:
-        for number, line in enumerate(bounded_lines(text, file.name), start=1):
-            if file.ending not in (".jsonl", ".ndjson") or not line.strip():
-                continue
+    """Raise `InputError` for a line that is too long, or not UTF-8 or JSON, by its number."""
+    with file.path.open("rb") as lines:
+        for number, line in enumerate(iter(partial(lines.readline, LARGEST_OBJECT + 1), b""), 1):
             place = f"{file.name}, line {number}"
+            if len(line) > LARGEST_OBJECT and not line.endswith(b"\n"):
+                raise InputError(f"{place}: over {LARGEST_OBJECT:,} bytes; expected shorter lines")
+            value = None
             try:
-                value = parse_json(line)
+                text = line.decode("utf-8-sig")
+                if file.ending in (".jsonl", ".ndjson") and text.strip():
+                    value = parse_json(text)
+            except UnicodeDecodeError as error:
+                raise InputError(
+                    f"{place}: not UTF-8 text ({error.reason}); expected UTF-8, or "
+                    "encoding=latin-1 or another"
+                ) from error
             except json.JSONDecodeError as error:
                 raise InputError(f"{place}: {error.msg}; expected JSON") from error
             except ValueError as error:
@@ -224,20 +255,19 @@ def query_file(spec: str) -> InputFile:
     Raises `InputError` if the query fails.
     """
     query = spec.removeprefix(SQL).strip().rstrip(";")
-    path = temporary()
     file = InputFile(
         name=shorten(query, 60),
-        path=path,
+        path=Path(),
         ending=ANSWER,
         id_prefix="sql",
         place=f"sql {query}",
         facts=[query],
     )
-    remove_later(file)
-    path.unlink()  # DuckDB makes its files itself
+    file.use_copy()
+    file.path.unlink()  # DuckDB makes its files itself
     try:
         with connect(OFFLINE) as connection:
-            connection.execute(f"ATTACH {literal(str(path))} AS made")
+            connection.execute(f"ATTACH {literal(str(file.path))} AS made")
             connection.execute(f"CREATE TABLE made.{TABLE} AS (\n{query}\n)")
             file.facts.append(describe(connection, f"made.{TABLE}"))
             digest = f"SELECT count(*), sum(hash(t, rowid)) FROM made.{TABLE} t"

@@ -2,40 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
-from functools import cached_property
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
-from slimdex.errors import InputError
-from slimdex.indexes.arrays import batches
+from slimdex.errors import InputError, shorten
 from slimdex.system.duckdb_library import connect, duckdb, identifier
 
 from ...column_types import restore_values
 from ...documents import Document, check_columns
 from ..files.input_files import InputFile, Reading
-from ..reading_progress import ReadShare
 from .columns import (
     ID_NAMES,
     NO_VALUES,
     TEXT_NAMES,
+    TIMES,
     TIMESTAMPTZ,
     TITLE_NAMES,
+    VALUES,
     ColumnNames,
-    only_text_column,
+    check_values,
     read_type,
     storage_names,
     stored_type,
+    text_of,
     usual_column,
 )
-from .table_files import READERS, inferred_types, read_answer, read_csv, why_unreadable
+from .table_files import (
+    ALL_READERS,
+    inferred_types,
+    is_parsed,
+    read_answer,
+    read_csv,
+    read_json,
+    read_lines,
+    why_unreadable,
+)
 
 BATCH = 1024
 """Documents in a batch."""
-CHECKED_AT_ONCE = 256
-"""Columns compared in one query, since DuckDB takes time by the square of their number."""
 EVERY_COLUMN = "all"
-BIGINT = range(-(2**63), 2**63)
+BY_LINES = (read_csv, read_lines)
 
 
 class TableSource:
@@ -55,26 +62,30 @@ class TableSource:
         self.name = file.name
         self.place = file.place
         self._file = file
-        self._reader = READERS.get(file.ending, read_answer)
+        self._reader = ALL_READERS.get(file.ending, read_answer)
         self._connection = connect()
         self._rows_read = 0
-        self._characters_read = 0
         self._types = self._inferred_types()
         self.notes = [*file.notes]
         self.all_columns = [*self._types]
-        self.is_empty_table = not self._fetch(f"SELECT 1 FROM {self._table} LIMIT 1")
+        self._rows: int = self._fetch(f"SELECT count(*) FROM {self._table}")[0][0]
+        self.is_empty_table = not self._rows
 
         # Columns of text, ids, titles and metadata.
         self._text = self._column(names.text, "text", TEXT_NAMES)
-        if not self._text and not self.is_empty_table:
-            self._text = only_text_column(self.name, self._types)
-            # The user should check this: without a header, the first row is taken for the names.
-            self.notes.append(f"the text is the column {self._text!r}, the only one with text")
         self._id = self._column(names.id, "id", ID_NAMES)
         self._title = self._column(names.title, "title", TITLE_NAMES)
-        ours = [column for column in (self._id, self._text, self._title) if column]
+        roles = (self._text, self._id, self._title)
+        others = [column for column in self._types if column not in roles]
+        self._casts = dict[str, str]()
+        nearly_typed = self._find_casts(others)
+        if not self._text and not self.is_empty_table:
+            typed = self._casts | nearly_typed
+            self._text = self._only_text([column for column in others if column not in typed])
+            # The user should check this: without a header, the first row is taken for the names.
+            self.notes.append(f"the text is the column {self._text!r}, the only one with text")
         vectors = names.vectors and names.vectors.lower()
-        metadata = [c for c in self._types if c not in ours and c.lower() != vectors]
+        metadata = [c for c in others if c != self._text and c.lower() != vectors]
         if self.is_empty_table:
             metadata = []
         check_columns(len(metadata), self.name)
@@ -86,18 +97,19 @@ class TableSource:
             type_ = names.types.get(column, names.types.get(EVERY_COLUMN))
             if type_ is not None:
                 requested[column] = TIMESTAMPTZ if type_ == "TIMESTAMP" else type_
+                self._casts.pop(column, None)
+            elif column in nearly_typed:
+                self.notes.append(f"column {self._stored_names[column]!r} {nearly_typed[column]}")
+        ours = [column for column in (self._id, self._text, self._title) if column]
         self._types |= requested | dict.fromkeys(ours, "VARCHAR")
 
         # Types that the index stores; columns without values have none.
-        inferred = [column for column in metadata if column not in requested]
-        if self._reader is read_csv:
-            self._compare_with_text(inferred)
-        self._narrow(inferred)
-        stored = {name: stored_type(self._types[c]) for c, name in self._stored_names.items()}
+        types = self._types | self._casts
+        stored = {name: stored_type(types[c]) for c, name in self._stored_names.items()}
         self._stored_types = stored
         self.columns = {}
         for column, name in self._stored_names.items():
-            if self._types[column] != NO_VALUES:
+            if types[column] != NO_VALUES:
                 self.columns[name] = stored[name]
         self.requested = {self._stored_names[c]: stored[self._stored_names[c]] for c in requested}
 
@@ -114,7 +126,7 @@ class TableSource:
     def batches(self, reading: Reading = Reading()) -> Iterator[list[Document]]:
         """Yield documents in the order of the file, with generated ids if there is no id column.
 
-        Rows of a CSV file without values are skipped.
+        Rows of CSV and lines without values are skipped.
         """
         selected = []
         for column in (self._id, self._text, self._title, *self._stored_names):
@@ -134,8 +146,7 @@ class TableSource:
             documents = []
             for row in rows:
                 number += 1
-                self._characters_read += len(row[1] or "")
-                if self._reader is read_csv and all(value in (None, "") for value in row):
+                if self._reader in BY_LINES and all(value in (None, "") for value in row):
                     continue
                 documents.append(self._document(prefix, number, row, origin))
             self._rows_read = number
@@ -155,28 +166,16 @@ class TableSource:
         return Document(id, text or "", title or "", metadata, origin=origin)
 
     @property
-    def read_share(self) -> ReadShare | None:
-        """Shares of the rows and of their text read so far, or None for a table without text."""
-        rows, characters = self._size
-        if not rows or not characters:
-            return None
-        return ReadShare(self._rows_read / rows, self._characters_read / characters)
-
-    @cached_property
-    def _size(self) -> tuple[int, int]:
-        """Number of rows, and of characters in their texts."""
-        text = f"length({self._value(self._text)})" if self._text else "0"
-        sql = f"SELECT count(*), coalesce(sum({text}), 0)::BIGINT FROM {self._table}"
-        with self._connection.cursor() as cursor:  # another one is being read
-            ((rows, characters),) = cursor.execute(sql).fetchall()
-        return int(rows), int(characters)
+    def read_share(self) -> float:
+        """Share of the rows read so far."""
+        return self._rows_read / max(self._rows, 1)
 
     def _inferred_types(self) -> dict[str, str]:
         """Types of the columns; raise `InputError` if the file can't be read as a table."""
-        if self._reader is read_csv:
-            with suppress(duckdb.Error):
-                return inferred_types(self._connection, self._file)
-            self._file.unify_line_endings()
+        if self._reader in BY_LINES and not is_parsed(self._connection, self._file):
+            self._file.copy(newline=None)  # DuckDB can't read mixed line endings
+            is_parsed(self._connection, self._file)
+            self._file.notes.append("mixed line endings, read as the same")
         with self._reading():
             return inferred_types(self._connection, self._file)
 
@@ -189,46 +188,45 @@ class TableSource:
             )
         return requested or usual_column(self.all_columns, usual)
 
-    def _compare_with_text(self, columns: Sequence[str]) -> None:
-        """Read columns of a CSV file as text if a type would change a value, such as 1.10 or 1e5.
+    def _only_text(self, columns: Sequence[str]) -> str:
+        """Return the only column of text that is no id; raise `InputError` if there are others."""
+        names = [column for column in columns if column.lower() not in ID_NAMES]
+        texts = [column for column in names if self._types[column] == "VARCHAR"]
+        if len(texts) != 1:
+            columns = ", ".join(self._types)
+            raise InputError(
+                f"{self.name}: which column is the text? Name one by text=NAME: {columns}"
+            )
+        return texts[0]
 
-        Also find columns without values.
+    def _find_casts(self, columns: Sequence[str]) -> dict[str, str]:
+        """Find types that keep all values of text in CSV and JSON, and of large numbers.
+
+        Returns notes on the columns of text that are nearly typed.
         """
-        checks = {}
-        for column in columns:
-            type_ = self._types[column]
-            if type_ in ("DOUBLE", "BOOLEAN"):
-                text = f"lower(trim({identifier(column)}))"
-                back = f"TRY_CAST({text} AS {type_})::VARCHAR"
-                checks[column] = f"bool_or({back} NOT IN ({text}, {text} || '.0'))"
-            elif type_ == "VARCHAR":
-                checks[column] = f"count({identifier(column)}) = 0"
+        # DuckDB infers HUGEINT of 0 and -1 in JSON, and reads all of CSV as text here.
+        candidates: dict[str, Collection[str]] = {"HUGEINT": ["BIGINT"]}
+        if self._reader is read_csv:
+            candidates["VARCHAR"] = VALUES
+            self._casts |= dict.fromkeys(columns, NO_VALUES)  # until values are found
+        elif self._reader is read_json:
+            candidates["VARCHAR"] = TIMES
 
-        # All as text, in which the types above are cast.
-        table = self._reader(self._file, dict.fromkeys(self.all_columns, "VARCHAR"))
-        for few in batches(len(checks), CHECKED_AT_ONCE):
-            names = [*checks][few]
-            sql = ", ".join([*checks.values()][few])
-            (answers,) = self._fetch(f"SELECT {sql} FROM {table}")
-            for column, is_so in zip(names, answers, strict=True):
-                type_ = self._types[column]
-                if is_so and type_ == "VARCHAR":
-                    self._types[column] = NO_VALUES
-                elif is_so:
-                    self._types[column] = "VARCHAR"
-                    self.notes.append(
-                        f"column {self._stored_names[column]!r} is stored as text: {type_} would "
-                        f"change its values (types={column}={type_} reads it anyway)"
+        notes = {}
+        for type_, types in candidates.items():
+            wide = [column for column in columns if self._types[column] == type_]
+            sql = check_values(self._table, wide, types)
+            for column, cast, nearly in self._fetch(sql) if wide else ():
+                self._casts.pop(column, None)
+                if cast:
+                    self._casts[column] = cast
+                elif nearly:
+                    asked, example = nearly
+                    notes[column] = (
+                        f"is stored as text: {asked} would change or refuse values such as "
+                        f"{shorten(example)} (types={column}={asked} requests it)"
                     )
-
-    def _narrow(self, columns: Sequence[str]) -> None:
-        """Store whole numbers as BIGINT if all fit: DuckDB infers HUGEINT of 0 and -1 in JSON."""
-        wide = [column for column in columns if self._types[column] == "HUGEINT"]
-        for column in wide:
-            name = identifier(column)
-            (bounds,) = self._fetch(f"SELECT min({name}), max({name}) FROM {self._table}")
-            if all(bound is None or bound in BIGINT for bound in bounds):
-                self._types[column] = "BIGINT"
+        return notes
 
     @property
     def _table(self) -> str:
@@ -237,6 +235,8 @@ class TableSource:
 
     def _value(self, column: str) -> str:
         """SQL of a column's value, as it is stored."""
+        if cast := self._casts.get(column):
+            return f"CAST({text_of(column)}::{cast} AS {stored_type(cast)})"
         return f"CAST({identifier(column)} AS {stored_type(self._types[column])})"
 
     def _fetch(self, sql: str) -> list[Any]:
@@ -250,4 +250,4 @@ class TableSource:
         try:
             yield
         except duckdb.Error as error:
-            raise why_unreadable(self._connection, self._file, error) from error
+            raise why_unreadable(self._file, error) from error

@@ -27,6 +27,8 @@ async def test_files_become_documents_and_replace_earlier_ones(tmp_path: Path) -
         assert (other.json()["documents"], other.json()["replaced"]) == (1, 1)
         table = await client.put(f"{at}/rows.csv", content=TABLE)
         assert table.json()["documents"] == 2
+        lines = await client.put(f"{at}/lines.txt", content="one\ntwo\n")
+        assert lines.json()["documents"] == 1  # as in a folder
     with Collection.open(path) as collection:
         page = collection.get("web/rain.html")
         assert (page.title, page.text) == ("Rain", "snow fell on the cat")

@@ -712,7 +712,7 @@ def test_mail_in_parts() -> None:
         b'Content-Type: multipart/mixed; boundary="x"\r\n\r\n'
         b'--x\r\nContent-Type: multipart/alternative; boundary="y"\r\n\r\n'
         b"--y\r\nContent-Type: text/plain; charset=latin-1\r\n\r\nGr\xfc\xdfe\r\n"
-        b"--y\r\nContent-Type: text/html\r\n\r\n<p>Greetings</p>\r\n--y--\r\n"
+        b"--y\r\nContent-Type: text/html\r\n\r\n<p>Gr&uuml;&szlig;e an</p>\r\n--y--\r\n"
         b"--x\r\nContent-Type: application/pdf\r\n"
         b"Content-Disposition: attachment; filename=a.pdf\r\n\r\n%PDF\r\n--x--\r\n"
     )
@@ -748,6 +748,30 @@ def test_mail_of_which_the_plain_text_is_blank(blank: str) -> None:
     assert mail.read(of_parts("alternative", said, HTML)).text == "Your client shows no HTML."
     only_image = b"Content-Type: image/png; name=a.png\n\nx"
     assert mail.read(of_parts("alternative", plain, only_image)).text == "Attached: a.png"
+
+
+@pytest.mark.parametrize(
+    ("plain", "is_stub"),
+    [
+        ("Your client shows no HTML.", True),
+        ("Hello Ann, see https://example.org/" + "a1b2" * 50, True),
+        ("このメールはHTMLです。", True),
+        ("Hello Ann, parcel\n7781 with your kettle comes\non Friday.", False),
+        (
+            "Parcel 7781: kettle, Friday. The page that goes with it looks nicer, but says less.",
+            False,
+        ),
+    ],
+)
+def test_a_plain_text_that_is_a_stub(plain: str, is_stub: bool) -> None:
+    text = "Hello Ann, parcel 7781 with your kettle comes on Friday."
+    parts = [b"Content-Type: text/plain; charset=utf-8\n\n" + plain.encode()]
+    parts.append(b"Content-Type: text/html\n\n<p>" + text.encode())
+    data = b"Subject: A\n" + of_parts("alternative", *parts)
+    expected = text if is_stub else plain
+    assert mail.read(data).text == expected
+    of_apple = b"%d\n%b<?xml version='1.0'?><plist/>" % (len(data), data)
+    assert (mail.read(of_apple).title, mail.read(of_apple).text) == ("A", expected)
 
 
 BODIES = [
@@ -879,6 +903,8 @@ def test_what_separates_messages(first: str) -> None:
         ("a", b'<?xml version="1.0"?>\n<!-- x --><html>', "html"),
         ("a", b"From ann@b.c Wed May  1 12:00:00 2024\nFrom: a\n", "mailbox"),
         ("a", b"Received: x\n y\nFrom: a@b.c\n", "mail"),
+        ("cur/17.M1.host:2,S", b"X-TUID: a\r\nFrom: a@b.c\r\nMIME-Version: 1.0\r\n", "mail"),
+        ("a", b"Project: x\nFrom: Ann\nTo: Bob\nDate: Monday\n", "text"),
         ("a", b"Note: this\n\nis text", "text"),
         ("run", b"#!/bin/sh\n", "code"),
         ("a.md", b"PK\x03\x04....mimetypeapplication/epub+zip", "epub"),

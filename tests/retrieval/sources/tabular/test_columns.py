@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
@@ -197,6 +197,53 @@ def test_an_index_column_refuses_other_values_and_stays(old: str, new: str, type
         assert len(collection) == 1
         add(collection, opened(source, types="v=VARCHAR"))
         assert [*stored(collection).values()][1:] == [old, new]
+
+
+NOON = datetime(2024, 5, 1, 12)
+
+
+@pytest.mark.parametrize("write", [csv, jsonl])
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (["2024-05-01", "2024-05-01T12:00:00"], [datetime(2024, 5, 1), NOON]),
+        (["2024-05-01 12:00", "2024-05-01T14:00:00+02:00"], [NOON, NOON]),
+        (["2024-05-01T12:00:00Z", "", " "], [NOON, None, None]),
+        (["2024-5-1", ""], [date(2024, 5, 1), None]),
+        (["12:00", ""], [time(12), None]),
+        (["2024-05-01T12:00:00", "2016-12-31T23:59:60", "2024-05-01"], None),
+        (["2024-05-01", "11/6/18", "epoch"], None),
+    ],
+)
+def test_times_may_be_mixed_and_lack(
+    write: Callable[..., str], given: list[str], expected: list[Any] | None
+) -> None:
+    """A day is midnight, a time without a zone is in UTC; other columns stay as they are."""
+    sources = opened(write(f"a.{write.__name__}", *given))
+    assert values(sources) == (expected or given)
+    is_noted = any("'v' is stored as text" in note for note in sources.notes)
+    assert is_noted == (given[-1] == "2024-05-01")
+
+
+@pytest.mark.parametrize(
+    ("given", "example"), [(["1.5", "1.10"], "1.10"), (["1", "2", "?"], "?"), (["yes", "No"], "No")]
+)
+def test_columns_that_are_nearly_typed_are_noted_and_are_not_the_text(
+    given: list[str], example: str
+) -> None:
+    Path("a.csv").write_text("name,v\n" + "".join(f"x,{value}\n" for value in given))
+    sources = opened("a.csv")
+    assert [d.text for d in sources.documents()] == ["x"] * len(given)
+    assert values(sources) == given
+    assert any(f"'{example}'" in note for note in sources.notes)
+
+
+def test_quotes_in_tabs_are_signs_if_more_rows_are_read_so() -> None:
+    head = "id\ttext\n"
+    Path("a.tsv").write_text(head + '1\t"He said\n2\tb"\n3\t"c" d\n')
+    Path("b.tsv").write_text(head + '1\t"a ""b"""\n2\t"c\td"\n')
+    texts = [document.text for document in opened("a.tsv", "b.tsv").documents()]
+    assert texts == ['"He said', 'b"', '"c" d', 'a "b"', "c\td"]
 
 
 def test_requested_types_are_read() -> None:

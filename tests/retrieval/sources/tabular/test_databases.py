@@ -53,7 +53,7 @@ def test_sqlite(tmp_path: Path) -> None:
         read(str(path))
     (found,) = read(f"{path}#the others")
     assert (found.id, found.text) == (f"{path.as_posix()}#the others:1", "Cake")
-    with pytest.raises(InputError, match="no table 'none'; it has letters, the others"):
+    with pytest.raises(InputError, match=r"'none' is none.*: letters, the others"):
         read(f"{path}#none")
     path.write_bytes(b"no database at all" * 100)
     with pytest.raises(InputError, match="expected an SQLite database"):

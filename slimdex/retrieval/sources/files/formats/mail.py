@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from binascii import a2b_base64, a2b_qp
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from email import message_from_bytes
 from email.message import Message
 from email.policy import Compat32
@@ -59,6 +59,9 @@ WORD = re.compile(r"=\?([^?*\s]+)(?:\*[^?\s]*)?\?([bq])\?((?:(?!=\?[^=]).)*?)\?=
 """Encoded word of a header (RFC 2047), perhaps with a language."""
 WORDS = re.compile(rf"{WORD.pattern}(?:\s*{WORD.pattern})*", re.I | re.S)
 """Encoded words in a row, which may share a character."""
+APPLE = re.compile(rb"(\d{1,12})[ \r]*\n")
+"""First line of a message of Apple Mail: its length in bytes."""
+ADDRESS = re.compile(r"\S+://\S+")
 NAME = re.compile(r'"([^"\\,;:@<>()]*)"(?=\s*<)')
 """Name of a sender in quotes that it does not need."""
 
@@ -78,6 +81,10 @@ def read(data: bytes) -> Extract:
     >>> tea.title, tea.text, tea.facts["author"], str(tea.facts["date"])
     ('Tea', 'At four?', 'Ann <a@b.c>', '2024-05-01 10:00:00')
     """
+    # Apple Mail writes the length of the message before it, and its own properties after it.
+    if of_apple := APPLE.match(data):
+        data = data[of_apple.end() :][: int(of_apple[1])]
+
     # Read the text, and then the names of attached files.
     charset = CHARSET.search(data)
     message = message_from_bytes(data, policy=_policy(charset[1].decode() if charset else WESTERN))
@@ -162,7 +169,7 @@ def _file_name(part: Message) -> str:
 
 
 def _leaves(message: Message) -> Iterator[_Leaf]:
-    """Yield parts with content; of alternatives the first plain text, or the last that has text."""
+    """Yield parts with content; of alternatives the plain text, unless it is a stub."""
     # A single text or file.
     if not message.is_multipart():
         name = _file_name(message)
@@ -181,22 +188,29 @@ def _leaves(message: Message) -> Iterator[_Leaf]:
         yield from chain.from_iterable(map(_leaves, inner))
         return
 
-    # Alternatives: a plain text if there is one, or else the last, which is the richest.
-    plain = list[Message]()
-    others = list[Message]()
+    # Alternatives: the first plain text, or the last of the others, which is the richest.
+    plain = list[_Leaf]()
+    rich = list[_Leaf]()
     for part in inner:
-        if part.get_content_type() == "text/plain":
-            plain.append(part)
-        else:
-            others.append(part)
-    best = list[_Leaf]()
-    for part in [*plain, *reversed(others)]:
         leaves = [*islice(_leaves(part), MOST_PARTS)]
-        if any(leaf.text for leaf in leaves):
-            best = leaves
-            break
-        best += leaves  # only attachments, which are named in any case
-    yield from best
+        is_plain = part.get_content_type() == "text/plain"
+        if is_plain and not _words(plain):
+            plain = leaves
+        elif not is_plain and (_words(leaves) or not rich):
+            rich = leaves
+
+    # A plain text that lacks most of the other's words only says where these are.
+    words_of_plain = _words(plain)
+    words_of_rich = _words(rich)
+    if len(words_of_rich) > max(len(words_of_plain), 2 * len(words_of_plain & words_of_rich)):
+        yield from rich
+    else:
+        yield from plain if words_of_plain else [*plain, *rich]
+
+
+def _words(leaves: Sequence[_Leaf]) -> set[str]:
+    """Different words of some texts, without addresses."""
+    return {word for leaf in leaves for word in re.findall(r"\w+", ADDRESS.sub("", leaf.text))}
 
 
 def _message_within(part: Message, message: Message) -> Message:
