@@ -66,7 +66,7 @@ OF_MAIL = re.compile(
     rb"^(?:(return-path|received|delivered-to|message-id|mime-version)|from|date|subject|to): ",
     re.I | re.M,
 )
-"""Name of a header of mail; the group has those that only programs write."""
+"""Name of a header of mail; the group is of those that only programs write."""
 MAILBOX = re.compile(rb"From \S+ (?>.*?\d\d:\d\d).*+\n[\w-]+:")
 ARCHIVES = {
     b"application/epub+zip": "epub",
@@ -142,8 +142,8 @@ def _by_content(head: bytes) -> str | None:
     if MAILBOX.match(head):
         return "mailbox"
     headers = HEADERS.match(head)
-    of_mail = [*OF_MAIL.finditer(headers[0])] if headers else []
-    is_mail = len(of_mail) > 1 and (of_mail[0].start() == 0 or any(name[1] for name in of_mail))
+    of_mail = OF_MAIL.findall(headers[0]) if headers else []
+    is_mail = len(of_mail) > 1 and (any(of_mail) or OF_MAIL.match(head))
     return "mail" if is_mail else "text"
 
 

@@ -17,7 +17,7 @@ from slimdex.system.duckdb_library import connect, duckdb, literal, one_file
 from slimdex.system.json_text import parse_json
 from slimdex.system.unicode_text import check_unicode
 
-from ...documents import MOST_COLUMNS, check_columns
+from ...documents import check_columns
 from ..files.input_files import (
     LARGEST_OBJECT,
     InputFile,
@@ -134,12 +134,6 @@ def describe(connection: duckdb.DuckDBPyConnection, table: str) -> dict[str, str
     return {column: type_ for column, type_, *_ in described}
 
 
-def _check_width(width: int, file: InputFile) -> None:
-    """Raise `InputError` for far too many columns, which DuckDB takes minutes to describe."""
-    if width > MOST_COLUMNS + ROLE_COLUMNS:
-        check_columns(width, file.name)
-
-
 def _check_keys(connection: duckdb.DuckDBPyConnection, file: InputFile) -> None:
     """Raise `InputError` for too many keys, or if some differ only in case.
 
@@ -151,7 +145,7 @@ def _check_keys(connection: duckdb.DuckDBPyConnection, file: InputFile) -> None:
     with suppress(duckdb.Error):  # reported when the file is read
         sql = f"SELECT sum(n), any_value(l) FILTER (WHERE n > 1) FROM ({groups})"
         ((count, alike),) = connection.execute(sql).fetchall()
-        _check_width(count or 0, file)
+        check_columns((count or 0) - ROLE_COLUMNS, file.name)
         if alike:
             shown = ", ".join(map(repr, sorted(alike)[:5]))
             raise InputError(
@@ -189,7 +183,7 @@ def _layout(file: InputFile) -> _Layout:
             reader = partial(csv.reader, given, delimiter=delimiter, strict=True)
             rows = reader() if file.quote else reader(quoting=csv.QUOTE_NONE)
             names = next(rows, [])
-            _check_width(len(names), file)
+            check_columns(len(names) - ROLE_COLUMNS, file.name)
             digits = len(str(len(names) - 1))
             filled = [name.strip() or f"column{i:0{digits}}" for i, name in enumerate(names)]
             return _Layout(skipped, delimiter, unique_names(filled))

@@ -205,7 +205,7 @@ def _leaves(message: Message) -> Iterator[_Leaf]:
     if len(words_of_rich) > max(len(words_of_plain), 2 * len(words_of_plain & words_of_rich)):
         yield from rich
     else:
-        yield from plain if words_of_plain else [*plain, *rich]
+        yield from plain if words_of_plain else plain + rich
 
 
 def _words(leaves: Sequence[_Leaf]) -> set[str]:
