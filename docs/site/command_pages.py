@@ -57,7 +57,8 @@ def commands_page() -> str:
     lines = [
         "# Command line",
         "Every command has `--help`. For bad input a command prints one line and exits with code "
-        "2. [The shell completes](../usage.md#completion-and-manual) commands and options.",
+        "2; if a file could not be read, it leaves out that file and exits with code 1. [The shell "
+        "completes](../usage.md#completion-and-manual) commands and options.",
     ]
     for command in commands():
         if command.name != "slimdex bench":

@@ -22,8 +22,8 @@ An index is a folder. \\fBslimdex build\\fR makes one from files, \\fBslimdex se
 and \\fBslimdex add\\fR, \\fBsync\\fR and \\fBdelete\\fR change it.
 Every command has \\fB\\-\\-help\\fR.
 .SH EXIT STATUS
-0 if all went well; 2 after one line on standard error for bad input, wrong options or a damaged
-index.
+0 if all went well; 1 if a file could not be read and was left out; 2 after one line on standard
+error for bad input, wrong options or a damaged index.
 .SH COMMANDS"""
 
 

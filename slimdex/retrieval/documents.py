@@ -10,12 +10,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from itertools import chain
+from itertools import chain, pairwise
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from slimdex.errors import InputError
+from slimdex.errors import InputError, shorten
 from slimdex.system.unicode_text import check_unicode
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ MOST_COLUMNS = 10_000
 SHOWN = 60
 """Characters of the text in a hit's repr."""
 WITHOUT_LINES = frozenset(
-    ["docx", "epub", "html", "mail", "notebook", "odp", "odt", "pdf", "pptx", "xml"]
+    ["docx", "drawing", "epub", "html", "mail", "notebook", "odp", "odt", "pdf", "pptx", "xml"]
 )
 """Kinds of files whose lines are not known, since their text is extracted."""
 
@@ -197,6 +197,63 @@ class Document:
     def has_lines(self) -> bool:
         """Whether lines of its file are known; a text without a file has lines of its own."""
         return self.metadata.get("kind") not in WITHOUT_LINES
+
+
+def check_document(document: Document) -> Document:
+    """Return a document with its id as text; raises `InputError` if it is malformed."""
+    if not isinstance(document, Document):
+        raise InputError(f"{document!r}; expected a Document")
+    id = id_text(document.id)
+    if id is not document.id:
+        document = replace(document, id=id)
+    check_columns(len(document.metadata), f"document {shorten(document.id)}")
+    for name in ("text", "title"):
+        value = getattr(document, name)
+        if not isinstance(value, str):
+            raise InputError(f"document {document.id!r}: {name}={value!r}; expected a str")
+        check_unicode(value, f"document {document.id!r}, {name}")
+    if document.parts:
+        _check_parts(document)
+    return document
+
+
+def _check_parts(document: Document) -> None:
+    """Raise `InputError` unless the parts of a document are valid and in order."""
+    start = 0
+    name = f"document {document.id!r}"
+    for part in document.parts:
+        if why := part_fault(part):
+            raise InputError(f"{name}: {why}")
+        check_unicode([*part.headings, part.anchor], f"{name}, a part")
+        if not start <= part.start <= len(document.text):
+            raise InputError(
+                f"{name}: a part starts at {part.start}; expected {start} to {len(document.text)}"
+            )
+        start = part.lines[-1][0] if part.lines else part.start  # least start of the next
+
+
+def part_fault(part: Any) -> str | None:
+    """Reason why a part is invalid; None if it is valid."""
+    try:
+        pairs = [(part.start, 1), *part.lines]
+        numbers = [
+            part.start,
+            *chain.from_iterable(pairs),
+            *([] if part.page is None else [part.page]),
+        ]
+        texts = [*part.headings, part.anchor]
+        is_valid = (
+            part.start >= 0
+            and all(type(number) is int for number in numbers)
+            and all(isinstance(text, str) for text in texts)
+            and not isinstance(part.headings, str)
+            and all(a <= c and b <= d for (a, b), (c, d) in pairwise(pairs))
+        )
+    except (AttributeError, TypeError, ValueError):
+        is_valid = False
+    if is_valid:
+        return None
+    return f"{shorten(repr(part))}; expected a Part with headings, and offsets and lines that grow"
 
 
 def line_at(text: str, lines: Lines, offset: int) -> int:

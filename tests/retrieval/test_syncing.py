@@ -6,7 +6,7 @@ import io
 import os
 import random
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -170,6 +170,44 @@ def test_documents_of_an_unreadable_file_stay(notes: None, monkeypatch: pytest.M
     assert "notes: could not be read: tea.md (permission denied)" in added.notes
     assert "Boil" in documents()["tea.md"].text
     monkeypatch.undo()
+
+
+class Refusing(ReadingEncoder):
+    """Can't count the tokens of texts about dragons."""
+
+    def token_counts(self, texts: Sequence[str]) -> list[int]:
+        if any("dragon" in text for text in texts):
+            raise ValueError("a dragon")
+        return super().token_counts(texts)
+
+
+def test_a_file_that_can_not_be_added_stops_no_other(notes: None) -> None:
+    deep = "".join(f"\n{' ' * depth}a:" for depth in range(250))
+    write(
+        **{
+            "notes/cut.md": f"dragon {LONG}",
+            "notes/deep.md": f"---{deep}\n---\nText",
+            "notes/tea.md": f"# Tea\n\nOf a dragon. {LONG}",
+            "notes/yard/new.md": LONG,
+        }
+    )
+    Path("notes/yard/plan.txt").unlink()
+    added = synced("notes", by=Refusing(max_length=16))
+    assert {note["path"] for note in added.file_notes} == {
+        f"notes/{name}.md" for name in ("cut", "deep", "tea")
+    }
+    assert (added.documents, added.deleted, added.unread) == (1, 1, 3)
+    assert {*documents()} == {"tea.md", "long.md", "yard/rain.md", "yard/new.md"}
+    assert "Boil" in documents()["tea.md"].text
+
+    # Neither is a folder of such files an index, nor is a row of a table left out.
+    write(
+        **{"bad/cut.md": f"dragon {LONG}", "table.jsonl": f'{{"id": 1, "text": "dragon {LONG}"}}'}
+    )
+    with pytest.raises(InputError, match=r"no documents .*cut\.md"):
+        build(Path("y"), Sources.open("bad"), lambda: Refusing(max_length=16), PLAIN)
+    with pytest.raises(ValueError, match="a dragon"):
+        synced("table.jsonl", by=Refusing(max_length=16))
 
 
 @pytest.mark.slow

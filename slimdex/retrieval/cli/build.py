@@ -105,7 +105,7 @@ def build(
         console.line("Search them:")
         console.line(f"  {console.search_command(path)}")
 
-    return Answer(facts, show)
+    return Answer(facts, show, min(added.unread, 1))
 
 
 def _is_built(path: Path) -> bool:

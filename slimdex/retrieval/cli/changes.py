@@ -65,7 +65,7 @@ def add(
         requests = [*known.requests, source_request]
         remember_sources(opened.path, requests, opened.state.origins)
         facts = facts_after(opened, added)
-    return Answer(facts, console.index_line(facts))
+    return Answer(facts, console.index_line(facts), min(added.unread, 1))
 
 
 def delete(
@@ -195,8 +195,8 @@ def sync(
         synced = _SyncedIndex(requested, index, opened, refit, as_json)
         if watch:
             synced.watch()
-        else:
-            synced.once()
+        elif code := synced.once():
+            raise SystemExit(code)
 
 
 @dataclass
@@ -211,8 +211,10 @@ class _SyncedIndex:
     said: set[str] = field(default_factory=set)  # notes, or the error, of the last sync
     left: Manifest | None = None  # state after the last sync
 
-    def once(self, *, watched: bool = False) -> None:
+    def once(self, *, watched: bool = False) -> int:
         """Sync; print the counts, and the notes that the last sync did not print.
+
+        Return the exit code.
 
         If sources are `watched`, compact a mostly deleted index.
         """
@@ -236,11 +238,12 @@ class _SyncedIndex:
 
         # Print the counts; for people the first five, "added" to "unchanged".
         done = counts(added, len(self.index.snapshot)) | {"file_notes": added.file_notes}
+        summary = ", ".join(f"{done[name]:,} {name}" for name in [*done][:5])
         if self.as_json:
             print(json.dumps(done), flush=True)
-            return
-        summary = ", ".join(f"{done[name]:,} {name}" for name in [*done][:5])
-        console.line(f"{summary}; {counted(done['encoded'], 'text')} encoded")
+        else:
+            console.line(f"{summary}; {counted(done['encoded'], 'text')} encoded")
+        return min(added.unread, 1)
 
     def watch(self) -> None:
         """Sync now, and whenever files change or the index is restored; retry after errors."""

@@ -121,7 +121,7 @@ def index_line(facts: dict[str, Any]) -> str:
     passages = f" ({counted(facts['passages']['rows'], 'passage')})" if are_cut else ""
     documents = counted(facts["documents"], "document")
     contents = f"{documents}{passages} in {os.path.relpath(facts['path'])}"
-    for name in ("replaced", "unchanged"):
+    for name in ("replaced", "unchanged", "unread"):
         if facts.get(name):
             contents += f", {facts[name]:,} {name}"
     memory = facts["memory"]

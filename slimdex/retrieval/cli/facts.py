@@ -87,6 +87,7 @@ def facts_after(index: Index, added: AdditionReport) -> dict[str, Any]:
         "replaced": added.replaced,
         "unchanged": added.unchanged,
         "refitted": added.refitted,
+        "unread": added.unread,
         "file_notes": added.file_notes,
     }
 

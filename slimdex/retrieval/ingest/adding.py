@@ -88,6 +88,7 @@ def add_sources(
             missing=missing if deletes_missing or ids.parts else None,
             read_share=sources.read_share,
             withdraws=withdraws,
+            leave_out=sources.leave_out,
         )
         try:
             added = add(index, addition)

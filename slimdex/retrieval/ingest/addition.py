@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from slimdex.errors import InputError, shorten
 from slimdex.indexes.arrays import Rows
-from slimdex.system.unicode_text import check_unicode
 
-from ..documents import Document, check_columns, id_text
+from ..documents import Document
 from ..sources.given_vectors import DocumentVectors, check_vectors
 from ..store.document_store import DocumentStore
-from ..store.passages import part_fault
 from .text_vectors import StoredTexts
 
 Missing = Callable[[DocumentStore], Rows]
@@ -55,6 +53,7 @@ class Addition:
     stored_texts: StoredTexts | None = None  # of documents that may turn out to be moved
     first_row: int | None = None  # of the first batch, if there are several
     read_share: Callable[[], float] = lambda: 0.0  # 0 if unknown
+    leave_out: Callable[[Document, Exception], bool] | None = None  # notes a file's document
     withdraws: bool = True  # whether bad input undoes the batches before it
 
     def origins_after(self, now: Mapping[str, str]) -> dict[str, str]:
@@ -89,36 +88,3 @@ def check_document_vectors(vectors: DocumentVectors, dim: int) -> None:
             f"; for others, create an index with GivenEncoder({vectors.dim})"
         )
     check_vectors(vectors)
-
-
-def check_document(document: Document) -> Document:
-    """Return a document with its id as text; raises `InputError` if it is malformed."""
-    if not isinstance(document, Document):
-        raise InputError(f"{document!r}; expected a Document")
-    id = id_text(document.id)
-    if id is not document.id:
-        document = replace(document, id=id)
-    check_columns(len(document.metadata), f"document {shorten(document.id)}")
-    for name in ("text", "title"):
-        value = getattr(document, name)
-        if not isinstance(value, str):
-            raise InputError(f"document {document.id!r}: {name}={value!r}; expected a str")
-        check_unicode(value, f"document {document.id!r}, {name}")
-    if document.parts:
-        _check_parts(document)
-    return document
-
-
-def _check_parts(document: Document) -> None:
-    """Raise `InputError` unless the parts of a document are valid and in order."""
-    start = 0
-    name = f"document {document.id!r}"
-    for part in document.parts:
-        if why := part_fault(part):
-            raise InputError(f"{name}: {why}")
-        check_unicode([*part.headings, part.anchor], f"{name}, a part")
-        if not start <= part.start <= len(document.text):
-            raise InputError(
-                f"{name}: a part starts at {part.start}; expected {start} to {len(document.text)}"
-            )
-        start = part.lines[-1][0] if part.lines else part.start  # least start of the next

@@ -10,6 +10,7 @@ import numpy as np
 from slimdex.errors import counted, shorten
 from slimdex.indexes.arrays import NO_ROWS
 
+from ..sources.files.notes import UNREAD
 from ..store.passages import DocumentRows
 
 if TYPE_CHECKING:
@@ -110,6 +111,11 @@ class AdditionReport:
     encoded: int = 0  # texts encoded; the others kept their vectors
     # "path" and "note" of each file that was left out or could not be read:
     file_notes: list[dict[str, str]] = field(default_factory=list)
+
+    @property
+    def unread(self) -> int:
+        """Number of files that could not be read."""
+        return sum(each["note"].startswith(UNREAD) for each in self.file_notes)
 
     def __add__(self, other: AdditionReport) -> AdditionReport:
         """Sum the counts of two batches, and join their notes."""

@@ -16,12 +16,12 @@ from slimdex.errors import InputError
 from slimdex.indexes.arrays import Rows
 from slimdex.system.workers import IN_THIS_PROCESS
 
-from ..documents import Document
+from ..documents import Document, check_document
 from ..index import Index
 from ..sources.given_vectors import DocumentVectors
 from ..store.document_store import DocumentStore
 from ..store.snapshot import Snapshot
-from .addition import DuplicateKeyError, Missing, check_document
+from .addition import DuplicateKeyError, Missing
 from .encoding import TEXT_CHARACTERS
 from .preparing import documents_that_differ
 from .text_vectors import DIGEST, digests_of

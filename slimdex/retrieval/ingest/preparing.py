@@ -7,7 +7,7 @@ change the same documents, the columns or the encoder.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import compress
 from pathlib import Path
 from time import perf_counter
@@ -145,16 +145,21 @@ def prepare(
     if not documents and addition.missing is None:
         raise NoDocumentsError("no documents; expected at least one")
 
-    # Compare: unchanged documents are left out.
-    comparison = index.read(_compare, documents, addition)
+    # Compare and cut. If that fails, leave out the files that it fails for.
+    try:
+        comparison, new = _compare_and_cut(index, documents, addition)
+    except InputError:
+        if addition.vectors is not None:
+            raise
+        # These raise an error that is not a document's.
+        _compare_and_cut(index, [], addition)
+        if index.state.passages is not None:
+            counter(index.encoder)([""])
+        documents = [each for each in documents if _fits(index, each, addition)]
+        comparison, new = _compare_and_cut(index, documents, addition)
     snapshot = comparison.snapshot
     state = snapshot.state
     has_vectors = comparison.vectors is not None
-
-    # Cut, and make the lines. Documents with given vectors are not cut: each has one vector.
-    tokens = None if has_vectors else state.passages
-    cuts = cut(comparison.new, tokens, lambda texts: counter(index.encoder_of(state))(texts))
-    new = index.read(_new_documents, comparison, cuts)
     if state.settings is None:
         _check_first(snapshot, documents, new, has_vectors=has_vectors)
 
@@ -189,6 +194,35 @@ def prepare(
         terms=terms,
         words=words,
     )
+
+
+def _compare_and_cut(
+    index: Index, documents: Sequence[Document], addition: Addition
+) -> tuple[Comparison, NewDocuments]:
+    """Compare documents with those of the index, cut the new ones and make their lines."""
+    comparison = index.read(_compare, documents, addition)
+    state = comparison.snapshot.state
+
+    # Documents with given vectors are not cut: each has one vector.
+    tokens = None if comparison.vectors is not None else state.passages
+    try:
+        cuts = cut(comparison.new, tokens, lambda texts: counter(index.encoder_of(state))(texts))
+    except InputError:
+        raise
+    except Exception as error:  # a tokenizer may raise anything
+        raise InputError(f"a text can't be cut into passages: {error!r}") from error
+    return comparison, index.read(_new_documents, comparison, cuts)
+
+
+def _fits(index: Index, document: Document, addition: Addition) -> bool:
+    """Whether a document can be added; False for a file's, which the addition notes."""
+    if addition.leave_out is None or "path" not in document.metadata:  # not of a file
+        return True
+    try:
+        _compare_and_cut(index, [document], replace(addition, missing=None))
+    except InputError as error:
+        return not addition.leave_out(document, error)
+    return True
 
 
 def is_small(documents: int, characters: int) -> bool:
@@ -320,8 +354,10 @@ def _check_first(
     snapshot: Snapshot, documents: Sequence[Document], new: NewDocuments, *, has_vectors: bool
 ) -> None:
     """Raise `InputError` if the first documents of an index have no text, or are too few."""
+    if not documents:
+        raise NoDocumentsError("no documents; expected at least one")
     has_text = any((each.title + each.text).strip() for each in documents)
-    if documents and not has_vectors and not has_text:
+    if not has_vectors and not has_text:
         count = len(documents)
         raise InputError(f"none of {count} documents has a text; expected at least one with text")
     snapshot.state.requested.check_count(snapshot.state.rows + new.row_count)

@@ -45,13 +45,11 @@ FLOOR_RANK = 100
 WORDED = 200
 """Rows of the whole collection, with the best BM25 scores, for which words count."""
 LEAST_COSINE = 1e-9
-"""Smallest relative cosine of the nearest row: where none is similar, only words count."""
+"""Smallest cosine above the mean, and below 1: where all are equal, only words count."""
 NAMED = 100.0
 """Added to a row whose name equals the query; exceeds any other score."""
 UNCHANGED = 0.9
 """Scores above are mapped to less than 1."""
-WEIGHT = 0.5
-"""Weight of the best BM25 score in a bonus; docs/research/fusion.md compares others."""
 
 
 class FusionScales(NamedTuple):
@@ -216,23 +214,26 @@ def word_bonuses(
     mean: float,
     total: int,
 ) -> NDArray[np.float64]:
-    """Bonuses (n,), from 0 to 2 * `WEIGHT`, on the cosines of rows found for a query.
+    """Bonuses (n,), from 0 to 1, on the cosines of rows found for a query.
 
     They are the same for every encoder::
 
-        bonus(row) = (1 - mean) * WEIGHT * m(row) * p(row)
+        bonus(row) = (1 - level) * m(row) * p(row)
         m(row) = max(bm25(row) - floor, 0) / bm25(best)
-        p(row) = min(bm25(row) / ideal + max(r(row), 0) / r(nearest), 1)**3
-        r(row) = (cosine(row) - mean) / (1 - mean)
+        p(row) = min(bm25(row) / ideal + max(r(row), 0) / r(nearest), 1)
+        r(row) = cosine(row) - mean
 
-    mean is the mean cosine of the query with all rows, so the order of the rows does not depend on
-    where an encoder's cosines lie: some encoders have all of them between 0.7 and 0.9. floor is the
+    level is the mean cosine of the two nearest rows, since one may be the query's own text. mean is
+    the mean cosine of the query with all rows, so the order of the rows does not depend on where an
+    encoder's cosines lie: some encoders have all of them between 0.7 and 0.9. floor is the
     100th best BM25 score of the query, or that of the middle row among fewer than 200 rows, since
     every word is rare in a small collection. ideal is the score of a row of mean length that has
     each searched word of the query once: the sum of their inverse document frequencies. All are of
     the whole collection, whatever rows a filter allows. The factors limit lexical scores where they
     are likely to mislead:
 
+    - ``1 - level``: where rows are near in meaning, the words that others share with the query
+      rarely tell a better answer.
     - ``m(row)``: rows that match no better than a hundred others gain nothing.
     - ``p(row)``: a row that has one word of many matches by chance, unless its cosine is near the
       best. The sum says how much of the query the row answers by either; at 1 the whole bonus
@@ -252,26 +253,25 @@ def word_bonuses(
     >>> near = ScoredRows(cosines, np.arange(3))
     >>> words = ScoredRows(bm25[:0:-1], np.array([2, 1]), ideal=16)
     >>> word_bonuses(bm25, cosines, near, words, 0.2, 3).round(3).tolist()
-    [0.0, 0.0, 0.089]
+    [0.0, 0.0, 0.15]
     """
     if not len(words.rows):
         return np.zeros(len(bm25))
 
     # m(row): how much better it matches than the row whose score is the floor.
     best = float(words.scores[0])
-    unit = max(1 - mean, LEAST_COSINE)
     floor_rank = min(FLOOR_RANK, max(2, total // 2))
     floor = float(words.scores[floor_rank - 1]) if len(words.rows) >= floor_rank else 0.0
     above = np.maximum(bm25.astype(np.float64) - floor, 0)
-    out: NDArray[np.float64] = WEIGHT * unit * above / best
+    highest = np.sort(np.append(near.scores, [mean, mean]))[-2:]
+    nearest = float(highest[1])
+    out: NDArray[np.float64] = max(1 - highest.mean(), LEAST_COSINE) * above / best
     if not words.ideal:
         return out
 
     # p(row): how much of the query it answers, by words or by meaning.
-    nearest = max(float(near.scores.max(initial=0.0)) - mean, LEAST_COSINE)
-    close = np.maximum(cosines.astype(np.float64) - mean, 0) / nearest
-    answered = np.minimum(bm25 / words.ideal + close, 1)
-    return out * answered * answered * answered  # the same bits everywhere, unlike a power
+    close = np.maximum(cosines.astype(np.float64) - mean, 0) / max(nearest - mean, LEAST_COSINE)
+    return out * np.minimum(bm25 / words.ideal + close, 1)
 
 
 def fusion_of(requested: str | float) -> Fusion | None:

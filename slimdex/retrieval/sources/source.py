@@ -237,6 +237,10 @@ class Sources:
             lines += [f"{source.name}: {line}" for line in source.omissions()]
         return lines
 
+    def leave_out(self, document: Document, error: Exception) -> bool:
+        """Note that a document can't be added; False if it is of no file."""
+        return any(source.leave_out_document(document, error) for source in self._files)
+
     def file_notes(self) -> list[dict[str, str]]:
         """All files that `omissions` counts or names, as "path" and "note"."""
         return [*chain.from_iterable(source.file_notes() for source in self._files)]

@@ -17,7 +17,7 @@ import numpy as np
 from slimdex.indexes.arrays import Rows
 from slimdex.system.json_text import parse_json
 
-from ..documents import Document, Lines, Part
+from ..documents import Document, Lines, Part, part_fault
 from ..passages import Passage
 
 
@@ -233,34 +233,6 @@ def _lines_read(start: int, written: Sequence[int] = ()) -> Lines:
         line = line + lines_further
         pairs.append((offset, line))
     return tuple(pairs)
-
-
-def part_fault(part: Any) -> str | None:
-    """Reason why a part is invalid; None if it is valid."""
-    if not isinstance(part, Part) or type(part.start) is not int or part.start < 0:
-        return f"{part!r}; expected a Part whose start is a whole number, 0 or more"
-    headings = part.headings
-    is_list = isinstance(headings, Sequence) and not isinstance(headings, str)
-    if not is_list or not all(isinstance(each, str) for each in headings):
-        return f"headings={part.headings!r}; expected texts"
-    if part.page is not None and type(part.page) is not int:
-        return f"page={part.page!r}; expected a whole number or None"
-    if not isinstance(part.anchor, str):
-        return f"anchor={part.anchor!r}; expected a str"
-    return _lines_fault(part)
-
-
-def _lines_fault(part: Part) -> str | None:
-    """Reason why the (offset, line) pairs of a part are invalid; None if they are valid."""
-    if not isinstance(part.lines, Sequence):
-        return f"lines={part.lines!r}; expected (offset, line) pairs"
-    before = (part.start, 1)
-    for pair in part.lines:
-        is_pair = isinstance(pair, Sequence) and [type(number) for number in pair] == [int, int]
-        if not is_pair or pair[0] < before[0] or pair[1] < before[1]:
-            return f"lines={part.lines!r}; expected (offset, line), which grow, from {before}"
-        before = (pair[0], pair[1])
-    return None
 
 
 def passages_of(

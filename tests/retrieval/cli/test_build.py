@@ -54,6 +54,22 @@ def test_what_a_build_says_to_type_next_finds(slimdex: Runner, out: tuple[str, .
     assert (program, slimdex(shlex.join(searched)).code) == ("slimdex", 0)
 
 
+def test_a_file_that_can_not_be_read_shows_in_the_exit_code(slimdex: Runner) -> None:
+    Path("notes").mkdir()
+    Path("notes", "a.md").write_text("the cat")
+    Path("notes", "b.ipynb").write_text("{")
+    built = slimdex("build notes --out x")
+    assert (built.code, "1 document in x, 1 unread" in built.out) == (1, True)
+    for command in ("add x notes", "sync x"):
+        done = slimdex(command, "--json")
+        assert (done.code, [note["path"] for note in done.json["file_notes"]]) == (
+            1,
+            ["notes/b.ipynb"],
+        )
+    Path("notes", "b.ipynb").unlink()
+    assert slimdex("sync x").code == 0
+
+
 def interrupted(*_: Any, **__: Any) -> Any:
     raise KeyboardInterrupt
 

@@ -47,12 +47,12 @@ def test_formula(
     best = sorted(words, reverse=True)
     floor_rank = min(100, max(2, total // 2))
     floor = best[floor_rank - 1] if len(best) >= floor_rank else 0
-    top = max(max([*near, 0]) - mean, 1e-9)
+    second, first_cosine = sorted([*near, mean, mean])[-2:]
+    top = max(first_cosine - mean, 1e-9)
     expected = [
-        (1 - mean)
-        * 0.5
+        max(1 - (first_cosine + second) / 2, 1e-9)
         * (max(score - floor, 0) / best[0])
-        * min(score / ideal + max(float(cosine) - mean, 0) / top, 1) ** 3
+        * min(score / ideal + max(float(cosine) - mean, 0) / top, 1)
         for score, cosine in zip(words, cosines, strict=True)
     ]
     np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=1e-6)

@@ -6,7 +6,7 @@ import os
 import stat
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence, Set
-from contextlib import closing
+from contextlib import closing, suppress
 from copy import deepcopy
 from datetime import UTC, datetime
 from itertools import compress
@@ -16,15 +16,16 @@ from typing import Any
 from slimdex.errors import InputError
 from slimdex.system.progress import progress
 
-from ...documents import Document
+from ...documents import Document, check_document
 from .decoding import REPLACEMENT
 from .formats.mail import message_id, messages
 from .formats.source_code import lacks_grammar
+from .formats.xml_files import DTDS, declare
 from .front_matter import COLUMNS, tags
 from .generated import is_generated
 from .input_files import FileFormat, Reading, stamp_of
 from .kinds import BOOKS, HEAD, ending, kind_of, omission_note
-from .limits import LARGEST_BOOK, LARGEST_FILE, UnreadableError, size
+from .limits import LARGEST_BOOK, LARGEST_DTD, LARGEST_FILE, UnreadableError, size
 from .notes import BROKEN, EMPTY, GENERATED, GUESSED, SCANNED, TEXTLESS, UNREAD, WITHOUT_GRAMMAR
 from .outline import Extract
 from .packed import ENDINGS, open_packed
@@ -115,12 +116,9 @@ class FileSource:
 
     @property
     def fingerprint(self) -> str:
-        """Digest of the paths, sizes and modification times of all files."""
-        files = [
-            (file.relative, file.status.st_size, file.status.st_mtime_ns)
-            for file in self._listing.files
-        ]
-        return stamp_of(0, self._root, self._format.encoding, self._format.generated, *files)
+        """Digest of all files' stamps; empty if one was modified just now."""
+        stamps = [self._stamp(file, Reading()) for file in self._listing.files]
+        return stamp_of(0, *stamps) if all(stamps) else ""
 
     @property
     def place(self) -> str:
@@ -144,6 +142,14 @@ class FileSource:
         """Leave out files that another source reads."""
         stay = [place not in places for place in self.places]
         self._listing.files = [*compress(self._listing.files, stay)]
+
+    def leave_out_document(self, document: Document, error: Exception) -> bool:
+        """Note that a document can't be added; False if it is of another source."""
+        path = str(document.metadata.get("path")).removeprefix(f"{self._path('')}/")
+        is_own = path in self.paths
+        if is_own:
+            self._notes.add(UNREAD, path, why(error))
+        return is_own
 
     def some(self, paths: Sequence[str], most: int) -> list[Document]:
         """Read documents of at most `most` of the given files, sampled evenly."""
@@ -211,7 +217,7 @@ class FileSource:
 
                 # One broken file must not stop the others.
                 try:
-                    yield from self._of_file(file, worker, reading, stamp)
+                    yield from map(check_document, self._of_file(file, worker, reading, stamp))
                 except FileNotFoundError:
                     pass  # it was removed since the walk
                 except Exception as error:
@@ -252,6 +258,8 @@ class FileSource:
         if not reads_all and is_generated(file.relative, kind, data):
             self._notes.add(GENERATED, file.relative)
             return
+        if kind == "xml":
+            data = _with_dtds(file.path, data)
         extract = worker.read(file.relative, kind, data, self._format.encoding)
         self._note_reading(file.relative, kind, extract)
         if extract.text:
@@ -358,6 +366,14 @@ def _open(path: Path) -> Any:
         os.close(descriptor)
         raise UnreadableError("not a file")
     return open(descriptor, "rb", buffering=1 << 16)
+
+
+def _with_dtds(path: Path, data: bytes) -> bytes:
+    """Add the entities of the document types beside an XML file."""
+    for name in DTDS.findall(data[:HEAD]):
+        with suppress(OSError, UnreadableError), _open(path.with_name(name.decode())) as dtd:
+            data = declare(data, dtd.read(LARGEST_DTD))
+    return data
 
 
 def _is_whole(mailbox: Path) -> bool:

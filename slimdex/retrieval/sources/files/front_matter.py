@@ -12,7 +12,7 @@ import tomllib
 from collections.abc import Mapping
 from datetime import UTC, date, datetime
 from email.utils import parsedate_to_datetime
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 COLUMNS: Mapping[str, str] = {
@@ -26,6 +26,7 @@ COLUMNS: Mapping[str, str] = {
 }
 """Metadata columns common to all kinds of files."""
 NAMES = {
+    "title": ("title",),
     "author": ("author", "authors", "creator", "by"),
     "date": ("date", "created", "published", "pubdate"),
     "tags": ("tags", "tag", "keywords", "categories", "category"),
@@ -33,18 +34,26 @@ NAMES = {
     "language": ("language", "lang"),
 }
 """Column -> keys of front matter; the first with a value fills it."""
-FENCES = {
-    "---": re.compile(r"---[ \t]*\n(.*?)^(?:---|\.\.\.)[ \t]*$\n?", re.S | re.M),
-    "+++": re.compile(r"\+\+\+[ \t]*\n(.*?)^\+\+\+[ \t]*$\n?", re.S | re.M),
-}
-LARGEST = 1 << 16
-"""Limit of front matter in characters. PyYAML and tomllib take time in proportion to the square
-of this and the next limit."""
-DEEPEST = 100
-"""Limit of brackets within brackets, and of the parts of a key."""
-BRACKET = re.compile(r"[\[\]{}]")
+BLOCK = re.compile(
+    r"(?>[ \t]*\n|<!--.*?-->)*+(-{3,}|\+{3})[ \t]*\n(.*?)^(?:\1|\.{3})[ \t]*$\n?", re.S | re.M
+)
+"""Front matter between fences, perhaps after blank lines and comments."""
+ENTRY = re.compile(r"^[^\s#\-\]}].*(?:\n(?:[ \t#\-\]}].*)?)*", re.M)
+"""A line of YAML that is not indented, and those that belong to it."""
+KEY = re.compile(r"([\w-][\w .-]*):((?:\s.*)?)", re.S)
+MOST_ALIASES = 10
+"""Limit of references: nested ones can expand a few lines to gigabytes."""
+LARGEST = 1 << 15
+"""Limit of front matter in characters."""
+MOST_BRACKETS = 1000
+"""Limit of open brackets. PyYAML and tomllib take time in proportion to the square of both."""
 TYPED = re.compile(r"true|false|null|-?\d[\d.eE+-]*")
 """Plain values that may have a type in JSON."""
+YEAR = re.compile(r"(?<![\d+])(?<!\s-)[12]\d{3}(?!\d)")
+YEAR_FIRST = re.compile(r"^(\d{4})(?:[-/.](\d\d?)\b[-/.]?|$)")
+"""A year, and perhaps a month, before a day."""
+INVALID = (ValueError, TypeError, IndexError, OverflowError, RecursionError)
+"""Errors of parsers for text that is not theirs."""
 
 
 def split_front_matter(text: str) -> tuple[dict[str, Any], str]:
@@ -52,43 +61,23 @@ def split_front_matter(text: str) -> tuple[dict[str, Any], str]:
 
     >>> split_front_matter("---\ntitle: Tea\ntags: [a, b]\n---\nBoil water.\n")
     ({'title': 'Tea', 'tags': ['a', 'b']}, 'Boil water.\n')
-    >>> split_front_matter("---\nversion: 1.10\nlanguage: no\ndraft: true\n---\n")[0]
-    {'version': '1.10', 'language': 'no', 'draft': True}
+    >>> split_front_matter("---\nversion: 1.10\nlanguage: no\ntitle: Tea: hot\n---\n")[0]
+    {'version': '1.10', 'language': 'no', 'title': 'Tea: hot'}
     """
-    fence = FENCES.get(text[:3])
-    block = fence.match(text[:LARGEST]) if fence else None
-    if block is None or _depth(block[1]) > DEEPEST:
+    block = BLOCK.match(text[:LARGEST])
+    if block is None or sum(map(block[2].count, "[{")) > MOST_BRACKETS:
         return {}, text
-
-    # Convert values of types that JSON lacks, such as dates, to text.
-    try:
-        is_yaml = text[0] == "-"
-        values = _yaml(block[1]) if is_yaml else tomllib.loads(block[1], parse_float=_as_typed)
-        values = json.loads(json.dumps(values, default=_as_written, allow_nan=False))
-    except (ValueError, TypeError, RecursionError):
-        return {}, text
-    if not isinstance(values, dict):
+    parse = _entries if block[1][0] == "-" else partial(tomllib.loads, parse_float=_as_typed)
+    try:  # types that JSON lacks, such as dates, become text
+        text_of_values = json.dumps(parse(block[2]), default=_as_written, allow_nan=False)
+        values = {**json.loads(text_of_values)}
+    except INVALID:
         return {}, text
     return values, text[block.end() :]
 
 
-def _depth(text: str) -> int:
-    """Largest number of open brackets, or of dots in a line before its value.
-
-    >>> _depth("a: [[1, 2], {b: c}]"), _depth("a.b.c = 1.5")
-    (2, 2)
-    """
-    depth = 0
-    deepest = 0
-    for sign in BRACKET.findall(text):
-        depth = depth + 1 if sign in "[{" else max(depth - 1, 0)
-        deepest = max(deepest, depth)
-    keys = (re.split("[=:]", line, maxsplit=1)[0] for line in text.split("\n"))
-    return max(deepest, *(key.count(".") for key in keys))
-
-
 def facts(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Columns filled by front matter; the column `front_matter` has all of it.
+    """The title and columns filled by front matter; the column `front_matter` has all of it.
 
     >>> facts({"Keywords": ["a", "b"], "date": "2024-05-01", "draft": True})["tags"]
     ['a', 'b']
@@ -131,49 +120,75 @@ def as_text(value: Any) -> str:
 
 
 def moment(text: str) -> datetime | None:
-    """Parse a date in the format of ISO 8601, YAML, mail or PDF; in UTC if it has a zone.
+    """Parse a date of ISO 8601, mail or PDF, or as people write it; in UTC if it has a zone.
+
+    None if it is none, or if its day may be the month.
 
     >>> moment("2024-05-01"), moment("D:20240501123000+02'00'")
     (datetime.datetime(2024, 5, 1, 0, 0), datetime.datetime(2024, 5, 1, 10, 30))
     >>> moment("2024-5-1 9:30:00 +2"), moment("D:20240501123000Z00'00'")
     (datetime.datetime(2024, 5, 1, 7, 30), datetime.datetime(2024, 5, 1, 12, 30))
-    >>> moment("soon")
+    >>> moment("[[2024-05]]"), moment("May 1st, 2024"), moment("5/1/2024")
+    (datetime.datetime(2024, 5, 1, 0, 0), datetime.datetime(2024, 5, 1, 0, 0), None)
     """
-    # Rewrite a date of PDF as ISO 8601.
-    text = text.strip()
-    if digits := re.match(r"D:(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?(.*)", text):
-        year, month, day, hour, minute, second, zone = digits.groups()
-        zone = "" if zone.startswith("Z") else zone.replace("'", "")  # "Z" or "Z00'00'" is UTC
-        text = f"{year}-{month or '01'}-{day or '01'}T{hour or '00'}:{minute or '00'}:"
-        text += f"{second or '00'}{zone}"
-
-    # Read ISO 8601 as in YAML, or the date of a mail.
-    for read in (_of_yaml, parsedate_to_datetime):
+    # Rewrite a date of PDF as ISO 8601; "Z" or "Z00'00'" is UTC.
+    text = text.strip("[] \t\n")
+    if text.startswith("D:"):
+        text = re.sub(r"(\d{8})(?=\d)", r"\1T", re.sub("D:|Z.*|'", "", text), count=1)
+    for read in (datetime.fromisoformat, parsedate_to_datetime, _of_people):
         try:
             date_ = read(text)
             return date_.astimezone(UTC).replace(tzinfo=None) if date_.tzinfo else date_
-        except (ValueError, TypeError, IndexError, OverflowError):
+        except INVALID:
             continue
     return None
 
 
-def _of_yaml(text: str) -> datetime:
-    """Parse an ISO 8601 date, where YAML allows single digits and a space before the zone."""
-    padded = re.sub(r"(?<![\d.])\d(?!\d)", r"0\g<0>", text)
-    return datetime.fromisoformat(re.sub(r"(?<=\d)[ \t]+(?=[-+Z])", "", padded))
+def _of_people(text: str) -> datetime:
+    """Parse a date in English; raises `ValueError` if its day and month may be swapped."""
+    from dateutil.parser import parse  # few files need it
+
+    (_,) = YEAR.findall(text)
+    text = YEAR_FIRST.sub(lambda found: f"{found[1]} {date(1, int(found[2] or 1), 1):%b} ", text)
+    date_: datetime
+    (date_,) = {
+        parse(text, default=datetime(1, 1, 1), dayfirst=is_day, tzinfos=lambda _, zone: zone)
+        for is_day in (False, True)
+    }
+    return date_
 
 
-def _yaml(text: str) -> Any:
-    """Parse a text in YAML; None if it is broken or has aliases."""
+def _entries(block: str) -> dict[str, Any]:
+    """Values of YAML; if it is invalid, of its entries one by one, an invalid one as text.
+
+    Raises `ValueError` if most of it is no entries.
+    """
+    try:
+        return _yaml(block)
+    except INVALID:
+        entries = ENTRY.findall(block)
+    values: dict[str, Any] = {}
+    for entry in entries:
+        try:
+            values |= _yaml(entry.expandtabs())
+        except INVALID:
+            if key := KEY.fullmatch(entry):
+                values[key[1]] = " ".join(key[2].split()).strip("'\"")
+    if 2 * len(values) <= len(entries):
+        raise ValueError("no front matter")
+    return values
+
+
+def _yaml(text: str) -> dict[str, Any]:
+    """Parse a mapping in YAML; raises an error of `INVALID` if it is none."""
     import yaml  # few files need it
 
     try:
-        # Nested aliases: a few lines can expand to gigabytes.
-        if any(isinstance(token, yaml.AliasToken) for token in yaml.scan(text)):
-            return None
-        return yaml.load(text, _loader())
+        aliases = sum(isinstance(token, yaml.AliasToken) for token in yaml.scan(text))
+        values: Any = yaml.load(text, _loader()) if aliases <= MOST_ALIASES else None
     except yaml.YAMLError:
-        return None
+        values = None
+    return {**values}
 
 
 @cache

@@ -16,7 +16,10 @@ HEAD = 4096
 BOOKS = ("pdf", "docx", "odt", "odp", "pptx", "epub")
 """Kinds with compressed text."""
 BY_ENDING = {
-    **dict.fromkeys((".md", ".markdown", ".mdown", ".mkd", ".qmd", ".rmd"), "markdown"),
+    **dict.fromkeys(
+        (".md", ".markdown", ".mdown", ".mkd", ".qmd", ".rmd", ".mdx", ".mdc", ".mdoc", ".livemd"),
+        "markdown",
+    ),
     **dict.fromkeys((".rst", ".rest"), "rst"),
     **dict.fromkeys((".txt", ".text", ".log"), "text"),
     **dict.fromkeys((".html", ".htm", ".xhtml"), "html"),
@@ -27,6 +30,7 @@ BY_ENDING = {
     **dict.fromkeys((".odp", ".otp", ".fodp"), "odp"),
     ".epub": "epub",
     ".ipynb": "notebook",
+    **dict.fromkeys((".excalidraw", ".canvas"), "drawing"),
     **dict.fromkeys((".xml", ".svg", ".rss", ".atom", ".plist", ".fb2"), "xml"),
     **dict.fromkeys((".eml", ".emlx"), "mail"),
     **dict.fromkeys((".mbox", ".mbx"), "mailbox"),
@@ -47,7 +51,12 @@ MAGIC = {
     **dict.fromkeys((GZIP, ZSTD), "packed"),
 }
 """First bytes -> kind."""
-XML = re.compile(rb"(\xef\xbb\xbf)?\s*<\?xml\s")
+XML = re.compile(rb"(\xef\xbb\xbf)?\s*<(\?xml\s|\w+\s[^<>]*\bversion=)")
+"""A declaration, or a first element that states a version: no code begins like this."""
+TRANSLATIONS = re.compile(rb"(\xef\xbb\xbf)?\s*(<\?xml[^>]*>\s*)?<(!DOCTYPE\s+)?TS\b")
+"""A catalogue of Qt, with the ending of TypeScript."""
+JSON = re.compile(rb'\s*\[?\s*\{\s*"[^"\n]*"\s*:(?!(?s:.*)\}\r?\n\{)')
+"""One value of JSON, not one a line."""
 RTF = b"{\\rtf"
 PAGE = re.compile(
     rb"\s*(<\?xml[^>]*>\s*)?(?><!--.*?-->\s*)*+<(!doctype\s+html|html)\b", re.I | re.S
@@ -106,15 +115,24 @@ def kind_of(name: str, head: bytes) -> str | None:
     # Decide by the name whether it is a text.
     if ending(name) in DATA or not is_text(head) or head.startswith(RTF):
         return None
+    if TRANSLATIONS.match(head):
+        return None
     if kind:
         return kind
-    if ending(name) in CODE or head.startswith(b"#!"):
+    is_xml = XML.match(head) and b"<?php" not in head
+    if (ending(name) in CODE and not is_xml) or head.startswith(b"#!"):
         return "code"
     return _by_content(head)
 
 
-def _by_content(head: bytes) -> str:
-    """Kind of a text whose name does not tell."""
+def _by_content(head: bytes) -> str | None:
+    r"""Kind of a text whose name does not tell; None for data.
+
+    >>> _by_content(b'[{"a": {}}\n]'), _by_content(b'{"a": 1}\n{"a": 2}'), _by_content(b"{a: 1}")
+    (None, 'text', 'text')
+    """
+    if JSON.match(head):
+        return None
     if any(head.startswith(mark) for mark in MARKS):
         return "text"
     if PAGE.match(head):
@@ -137,7 +155,7 @@ def omission_note(name: str, head: bytes) -> str:
     """
     if not head:
         return notes.EMPTY
-    if ending(name) in DATA:
+    if ending(name) in DATA or TRANSLATIONS.match(head) or JSON.match(head):
         return notes.TABLES
     media_type, _ = MimeTypes().guess_type(f"a{ending(name)}", strict=False)
     is_media = media_type is not None and media_type.startswith(MEDIA)

@@ -12,6 +12,8 @@ LARGEST_TEXT = 64 << 20
 """Longest text of a document, in characters."""
 LARGEST_PACKED_TEXT = 10 << 20
 """Longest text from a PDF or an archive, in characters."""
+LARGEST_DTD = 1 << 20
+"""Bytes of a document type that are read for its entities."""
 LARGEST_RULES = 256 << 10
 """Largest `.gitignore`, in bytes."""
 MEMORY = 2 << 30

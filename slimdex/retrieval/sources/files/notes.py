@@ -58,8 +58,9 @@ class FileNotes:
 
     def as_json(self) -> list[dict[str, str]]:
         """All files but those that are only counted, as "path" and "note"."""
-        noted = list[dict[str, str]]()
-        for note, files in self._files.items():
-            for path, what in files:
-                noted.append({"path": path, "note": f"{note}: {what}" if what else note})
+        noted = [
+            {"path": path, "note": f"{note}: {what}" if what else note}
+            for note, files in self._files.items()
+            for path, what in files
+        ]
         return sorted(noted, key=lambda each: each["path"])

@@ -15,6 +15,21 @@ ANSI = re.compile("\x1b(?:\\[[0-?]*[ -/]*[@-~]|\\][^\x07\x1b\n]*(?:\x07|\x1b\\\\
 UNSHOWN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
 """Invisible characters: controls, lone surrogates and noncharacters."""
 
+NO_TITLE = re.compile(
+    r"[\W\d_]*|(microsoft )?(word|excel|powerpoint)( - .*)?|.* - notepad"
+    r"|powerpoint[ -]?(pr\w+|演示文稿|簡報|プレゼンテーション|프레젠테이션)"
+    r"|(a?pr[eé][sz]|през)\w+ (\w+ ){0,2}powerpoint"
+    r"|(no title|unknown|null|none|ohne titel|unbenannt|sans titre|sin título|senza titolo"
+    r"|sem título|zonder titel|без названия|无标题|無題|제목 없음)[-\s\d]*"
+    r"|untitled[-\s]?(document|spreadsheet|presentation|form|diagram|design|layout)?[-\s\d]*"
+    r"|(dokument|documento?|документ|文档|新規文書|pr[eä]sentation|book|mappe|slide ?|folie ?)\d*"
+    r"|(print|page|layout|sheet|blank|new document)[-\s\d]*"
+    r"|(file:|\w:\\).*|.*\.(docx?|pptx?|xlsx?|od[tps]|rtf|txt|pdf|indd|qxd|pmd|psd|ai|e?ps|dvi|tex"
+    r"|html?|xml|png|jpe?g|tiff?)",
+    re.I,
+)
+"""Titles that programs write."""
+
 
 @dataclass(frozen=True)
 class Extract:
@@ -97,6 +112,14 @@ class Outline:
     def first_heading(self) -> str:
         """First heading of the outermost level; "" if there is none."""
         return next((part.headings[0] for part in self._parts if part.headings), "")
+
+    def title(self, stated: str) -> str:
+        """Return the stated title, or the first heading if there is none or a program wrote it.
+
+        >>> Outline().title("Tea"), Outline().title("Microsoft Word - tea.docx")
+        ('Tea', '')
+        """
+        return self.first_heading if NO_TITLE.fullmatch(stated) else stated
 
     @property
     def top_heading(self) -> str:

@@ -1,20 +1,50 @@
-"""A line of text, in which superscripts stay apart from numbers and readings follow their word."""
+"""A line of text: superscripts stay apart from numbers, readings follow their word, and formulas
+have the signs that are shown by position.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
+from typing import NamedTuple
 
 SCRIPTS = {"sup": "^", "sub": "_"}
 """Elements whose digits are not those of the number or word before them -> the sign between."""
 SIGNS = "+-\N{MINUS SIGN}\N{PLUS-MINUS SIGN}"
 """Characters before the digits of an exponent."""
+UNREAD = ("rp", "annotation", "annotation-xml")
+"""Brackets for programs that don't know ruby, and formulas in another notation."""
+UNSHOWN = "\u2061\u2062\u2063\u2064 \t\n\xa0"
+"""Operators without a sign, and spaces, which lay out the source of a formula."""
+FORMULAS = {
+    "mfrac": "/", "msup": "^", "mover": "^", "msub": "_", "munder": "_", "msubsup": "_^",
+    "munderover": "_^", "mmultiscripts": "_^", "mroot": ["^(1/"],
+}  # fmt: skip
+"""Elements of MathML -> the signs between the elements in them."""
+
+
+def count(text: str) -> int:
+    """Number of columns or rows in an attribute, at most 99; 1 if it is none.
+
+    >>> count("2"), count("")
+    (2, 1)
+    """
+    return min(int(text[:4]), 99) if text[:4].isdecimal() else 1
+
+
+class _Formula(NamedTuple):
+    """An open element of a formula, the number of pieces before it, and signs still to come."""
+
+    tag: str
+    start: int
+    signs: Iterator[str]
 
 
 class Line:
     """Pieces of a line, from elements that are named as in HTML; other elements change nothing.
 
     Superscript numbers follow a `^`, subscript digits after other digits a `_`. The readings of
-    ruby annotations follow the whole word, in brackets.
+    ruby annotations follow the whole word, in brackets. MathML is read as a formula in one line.
 
     >>> line = Line()
     >>> line.append("10")
@@ -34,18 +64,27 @@ class Line:
         self._shifted = ""  # the script of the last `shift`
         self._open = Counter[str]()  # numbers of open elements
         self._readings = list[str]()  # of the previous word
+        self._formula = list[_Formula]()  # open elements of a formula
 
     def start(self, tag: str) -> None:
-        """Begin an element."""
+        """Begin an element, whose name may have a prefix."""
+        tag = tag.rpartition(":")[2]
         self._open[tag] += 1
         if tag in SCRIPTS:
             self._script = tag
+        if tag == "math" or self._formula:
+            self._add(next(self._formula[-1].signs, "") if self._formula else "")
+            signs = iter(["", *FORMULAS.get(tag, "")])
+            self._formula.append(_Formula(tag, len(self.pieces), signs))
 
     def end(self, tag: str) -> None:
         """End an element; ends without a start are ignored."""
+        tag = tag.rpartition(":")[2]
         self._open[tag] = max(0, self._open[tag] - 1)
         if tag in SCRIPTS:
             self._script = ""
+        if self._formula and self._formula[-1].tag == tag:
+            self._end_formula()
 
     def shift(self, script: str) -> None:
         """Set the script of what follows, in files that have it as a property: an element or ""."""
@@ -55,7 +94,9 @@ class Line:
 
     def append(self, text: str) -> None:
         """Append the text of the innermost element."""
-        if self._open["rp"] or not text:  # brackets for programs that don't know ruby
+        if self._formula:
+            text = text.strip(UNSHOWN)
+        if not text or any(map(self._open.get, UNREAD)):
             return
         if self._open["rt"] or self._open["rtc"]:  # the reading of a word, or of several
             self._readings.append(text.strip())
@@ -69,7 +110,16 @@ class Line:
         if self._script and text:
             text = self._sign(text) + text
             self._script = ""
+        if self._formula and self._last.isalnum() and text[0].isalnum():
+            # Two numbers or words; single letters are factors.
+            is_word = text[0].isdigit() or len(text + self.pieces[-1]) > 2
+            self._add(" " if is_word else "")
         self._add(text)
+
+    @property
+    def ends_in_word(self) -> bool:
+        """Whether the last character is a letter or digit."""
+        return self._last.isalnum()
 
     def take(self) -> str:
         """Return the line, and begin an empty one."""
@@ -84,6 +134,17 @@ class Line:
         self.length = 0
         self._last = " "
         self._readings.clear()
+
+    def _end_formula(self) -> None:
+        """Put an operand of several pieces in brackets, and add the signs of roots."""
+        tag, start, _ = self._formula.pop()
+        is_operand = tag == "msqrt" or (self._formula and self._formula[-1].tag in FORMULAS)
+        if is_operand and len(self.pieces) > start + 2:
+            self.pieces.insert(start, "(")
+            self._add(")")
+        if tag == "msqrt":
+            self.pieces.insert(start, "√")
+        self._add({"mroot": ")", "mtd": " "}.get(tag, ""))
 
     def _add(self, piece: str) -> None:
         if piece:

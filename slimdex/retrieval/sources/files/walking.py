@@ -85,7 +85,7 @@ class _Walker:
         self._real = Path(os.path.realpath(root))
         # Links to these folders are not followed: those above, and those entered so far.
         self._seen = {_identity(each.stat()) for each in (self._real, *self._real.parents)}
-        self._files = set[tuple[int, int]]()
+        self._files = set[object]()  # names and identities
         self._links: list[tuple[os.DirEntry[str], str, Rules]] = []
         self._file_links: list[tuple[os.DirEntry[str], str]] = []
 
@@ -178,9 +178,13 @@ class _Walker:
         if not stat.S_ISREG(status.st_mode):  # opening a pipe could block forever
             self.listing.notes.add(UNREAD, as_unicode(relative), "a pipe, socket or device")
             return
-        self._files.add(_identity(status))
+        name = as_unicode(relative)
+        if name in self._files:
+            self.listing.notes.add(UNREAD, name, "another file has this name, in other Unicode")
+            return
+        self._files |= {name, _identity(status)}
         path = Path(os.path.realpath(entry.path) if entry.is_symlink() else entry.path)
-        self.listing.files.append(FileEntry(path, as_unicode(relative), status))
+        self.listing.files.append(FileEntry(path, name, status))
 
     def _follows(self, path: Path) -> bool:
         """Return whether to follow a path that may be a link."""

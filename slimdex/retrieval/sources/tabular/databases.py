@@ -7,9 +7,12 @@ endless.
 
 from __future__ import annotations
 
+import io
 import json
+import re
 import sqlite3
 import zipfile
+import zlib
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
@@ -33,6 +36,12 @@ ROWS_PER_BYTE = 64
 """Limits of characters of rows, absolute and per byte of the file; the larger counts."""
 LARGEST_WHOLE = 1e21
 """Magnitude of whole numbers from which an exponent is written, as in JavaScript."""
+UNREADABLE_ZIP = (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError)
+"""Errors of archives that the library of workbooks reports."""
+RAISED = re.compile(
+    rb'(<vertAlign val="superscript"/>(?:<\w[^<>]*/>)*</rPr><t[^<>]*>)(?=[-+\d]|\xe2\x88\x92)'
+)
+"""Beginning of raised digits in the text of a workbook."""
 ENDINGS = (".sqlite", ".sqlite3", ".db", *WORKBOOKS)
 
 
@@ -126,13 +135,29 @@ def _json_of_sqlite(path: Path, table: str, notes: list[str]) -> Iterator[str]:
 
 
 def _json_of_workbook(path: Path, table: str) -> Iterator[str]:
-    """Yield rows of a sheet as JSON lines; the first row with a value has the columns' names."""
+    """Yield rows of a sheet as JSON lines; the first row with a value has the columns' names.
+
+    Merged cells have their value in each row, or as the name of each column.
+    """
     sheet = _sheet(path, table)
+    merged = dict[tuple[int, int], tuple[int, int]]()  # first row and column -> the last ones
+    _, first = sheet.start or (0, 0)
+    for (top, left), (bottom, right) in sheet.merged_cell_ranges or ():
+        merged[top, left - first] = (bottom, right - first)
 
     names = list[str]()
-    for row in sheet.iter_rows():
+    covered = dict[int, tuple[int, Any]]()  # column -> last row and value of merged cells
+    for number, row in enumerate(sheet.iter_rows()):
         if not any(cell != "" for cell in row):
             continue
+        for column, cell in enumerate(row if merged else ()):
+            bottom, right = merged.get((number, column), (0, column))
+            if not names:
+                row[column : right + 1] = [cell] * len(row[column : right + 1])
+            elif bottom > number:
+                covered[column] = (bottom, cell)
+        for column, (bottom, value) in covered.items():
+            row[column] = value if number <= bottom else row[column]
         if not names:
             names = unique_names(_value(cell) or "" for cell in row)
             continue
@@ -145,18 +170,35 @@ def _sheet(path: Path, table: str) -> Any:
         import python_calamine  # an optional library
     except ModuleNotFoundError as error:
         raise UnreadableError(f"requires python-calamine: {install_command('files')}") from error
-    with suppress(zipfile.BadZipFile), zipfile.ZipFile(path) as packed:
+    file: Any = str(path)
+    with suppress(*UNREADABLE_ZIP), zipfile.ZipFile(path) as packed:
         unpacked = sum(entry.file_size for entry in packed.infolist())
         if unpacked > LARGEST_WORKBOOK:
             most = size(LARGEST_WORKBOOK)
             raise UnreadableError(f"{size(unpacked)} unpacked; expected at most {most}")
+        if unpacked <= LARGEST_FILE:
+            file = _with_superscripts(packed) or file
     try:
-        book = python_calamine.CalamineWorkbook.from_path(str(path))
+        book = python_calamine.CalamineWorkbook.from_object(file)
         tables = python_calamine.SheetTypeEnum.WorkSheet
         names = [sheet.name for sheet in book.sheets_metadata if sheet.typ == tables]
         return book.get_sheet_by_name(_choose_table(path, "sheet", names, table))
     except python_calamine.CalamineError as error:
         raise UnreadableError(why_broken(path.read_bytes(), error)) from error
+
+
+def _with_superscripts(packed: zipfile.ZipFile) -> io.BytesIO | None:
+    """Copy a small workbook with a `^` before raised digits in its texts; None if it has none."""
+    files = {name: packed.read(name) for name in packed.namelist()}
+    raised = {name: RAISED.sub(rb"\1^", data) for name, data in files.items()}
+    if raised == files:
+        return None
+    copy = io.BytesIO()
+    with zipfile.ZipFile(copy, "w") as target:
+        for name, data in raised.items():
+            target.writestr(name, data)
+    copy.seek(0)
+    return copy
 
 
 def _value(cell: Any) -> Any:

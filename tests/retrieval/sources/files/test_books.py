@@ -20,6 +20,7 @@ from slimdex.retrieval.sources.files.formats.office_opendocument import read_odf
 from slimdex.retrieval.sources.files.formats.office_openxml import read_docx, read_pptx
 from slimdex.retrieval.sources.files.formats.readers import read as read_any
 from slimdex.retrieval.sources.files.limits import UnreadableError
+from slimdex.retrieval.sources.files.outline import Outline
 
 from .office_files import (
     STRICT,
@@ -125,6 +126,95 @@ def test_pdf() -> None:
         (("Water",), "page=2", "Water\nHot."),
     ]
     assert [part.page for part in tea.parts] == [1, 1, 2, 2]
+
+
+def page(content: bytes) -> str:
+    return pdf.read(pdf_file([b"BT /F 10 Tf " + content + b" ET"])).text
+
+
+def cells(*rows: str) -> bytes:
+    """Rows of cells of a line each, 80 points apart."""
+    placed = [
+        b"1 0 0 1 %d %d Tm (%s) Tj" % (20 + 80 * column, 250 - 20 * row, cell.encode())
+        for row, line in enumerate(rows)
+        for column, cell in enumerate(line.split())
+    ]
+    return b" ".join(placed)
+
+
+TURNED = {
+    0: b"1 0 0 1 0 0",
+    90: b"0 1 -1 0 300 0",
+    180: b"-1 0 0 -1 300 300",
+    270: b"0 -1 1 0 0 300",
+}
+
+
+@pytest.mark.parametrize(("angle", "turn"), TURNED.items())
+def test_lines_and_cells_of_turned_pages(angle: int, turn: bytes) -> None:
+    table = ("Valve 12.50 3 A", "Seal 1 2 4", "Gasket 100 200 B")
+    prose = (b"must be", b"descaled every spring", b"by the", b"cook")
+    content = b"q %s cm BT /F 10 Tf %s ET %s Q" % (turn, cells(*table), lines(*prose))
+    data = pdf_file([content]).replace(b"/MediaBox", b"/Rotate %d /MediaBox" % angle)
+    expected = [line.replace(" ", "\t") for line in table] + [line.decode() for line in prose]
+    assert pdf.read(data).text.split("\n") == expected
+
+
+DIVIDED = [
+    ("of the instal-|lation", "of the installation"),
+    ("part AB-|1234", "part AB-1234"),
+    ("by Smith-|Jones, UTF-|8", "by Smith-Jones, UTF-8"),
+    ("in 2019-|2020", "in 2019-2020"),
+    ("a state-of-the-|art pump", "a state-of-the-art pump"),
+    ("self-regu-|lating, regulating", "self-regulating, regulating"),
+    ("a re-|signed contract is re-signed", "a re-signed contract is re-signed"),
+    ("for high-|lights, high and with lights", "for high-lights, high and with lights"),
+    ("HEAT-|ING and HEATING", "HEATING and HEATING"),
+]
+"""Lines of a page -> their text."""
+
+
+@pytest.mark.parametrize(("text", "whole"), DIVIDED)
+def test_hyphens_at_the_end_of_a_line(text: str, whole: str) -> None:
+    shown = pdf.read(pdf_file([lines(*text.encode().split(b"|"))]))
+    assert shown.text == whole
+
+
+def test_accents_and_ligatures_of_tex_are_letters() -> None:
+    assert page(b"20 200 Td [(G\\310) 333 (odel)] TJ") == "G\u00f6del"
+    assert page(b"20 200 Td (l\\302eau) Tj") == "l\u00b4eau"  # beside the letter
+    assert page(b"20 200 Td (de\\014nition, e\\016cient, re\\015ect) Tj") == (
+        "definition, efficient, reflect"
+    )
+
+
+def test_text_beyond_the_edges_of_a_page_is_left_out() -> None:
+    assert page(b"20 200 Td (Tea) Tj 400 20 Td (a mark of the printer) Tj") == "Tea"
+
+
+def test_pdf_whose_title_was_written_by_a_program() -> None:
+    data = pdf_file([lines(b"Leaves"), b""], sections=True)
+    assert pdf.read(data.replace(b"Brewing tea", b"Document1")).title == "Leaves"
+    assert pdf.read(data.replace(b"Brewing tea", b"")).title == ""
+
+
+TITLES = {
+    **dict.fromkeys(
+        ["Microsoft Word - tea.docx", "PowerPoint-Pr\u00e4sentation", "Presentation1"], ""
+    ),
+    **dict.fromkeys(
+        ["Pr\u00e9sentation PowerPoint", "untitled", "C:\\tea", "Tea v2.indd", "12", "()"], ""
+    ),
+    **{
+        title: title
+        for title in ("Tea", "Using PowerPoint", "Word by word", "Documents", "Tea 2.0")
+    },
+}
+
+
+@pytest.mark.parametrize(("stated", "title"), TITLES.items())
+def test_titles_that_programs_write(stated: str, title: str) -> None:
+    assert Outline().title(stated) == title
 
 
 def test_pdf_that_is_locked_or_broken(tmp_path: Path) -> None:
@@ -278,12 +368,17 @@ BODIES = [
     (f"<sdt><sdtContent>{paragraph('chosen')}</sdtContent></sdt>", "chosen"),
     (f"<p>{in_run('Out')}{BOX.format(paragraph('In'))}{in_run('side')}</p>", "In\n\nOutside"),
     (f"<p>{CHOICES.format(ONCE, ONCE, ONCE)}</p>", "once"),
-    (f"<p>{CHOICES.format('', '', in_run('else'))}</p>", "else"),
     ("<p><r><drawing><wp:docPr descr='A boiler'/></drawing></r></p>", "A boiler"),
     ("<p>" + FORM.format("<result val='1'/>") + "</p>", "hot"),
     (f"<p><pPr><pPrChange><pPr><numPr/></pPr></pPrChange></pPr>{in_run('x')}</p>", "x"),
     (f"<p><pPr><numPr/></pPr>{in_run('x')}</p>", "- x"),
     (TABLE.format(paragraph("a") + TABLE.format(paragraph("b"), ONCE), "<p/>"), "a b\tonce"),
+    (
+        f"<tbl><tr><trPr><gridBefore val='1'/></trPr><tc><tcPr><gridSpan val='2'/></tcPr>"
+        f"{paragraph('a')}</tc><tc>{paragraph('b')}</tc></tr><tr><tc><p/></tc>"
+        f"<tc>{paragraph('c')}</tc><tc><p/></tc></tr></tbl>",
+        "\ta\t\tb\n\tc",
+    ),
     (f"<p>{A}<m:f><m:num>{B}</m:num><m:den>{C}</m:den></m:f></p>", "ab/c"),
     (f"<p><m:sSup><m:e>{A}</m:e><m:sup>{B}</m:sup></m:sSup></p>", "a^b"),
     (f"<p><m:nary><m:sub/><m:sup>{A}</m:sup><m:e>{B}</m:e></m:nary></p>", "∫^ab"),
@@ -394,6 +489,16 @@ ODF_BODIES = [
     (
         "<p>Tea<o:annotation><dc:creator>Ann</dc:creator><p>hot</p></o:annotation>.</p>",
         "Tea (hot).",
+    ),
+    (
+        "<table><table-row><table-cell/><table-cell number-columns-repeated='2'><p>a</p>"
+        "</table-cell><covered-table-cell/><table-cell><p>b</p></table-cell></table-row></table>",
+        "\ta\ta\t\tb",
+    ),
+    (
+        "<p>a <object><math xmlns='http://www.w3.org/1998/Math/MathML'><mfrac><mn>1</mn><mn>2</mn>"
+        "</mfrac><annotation>1 over 2</annotation></math></object> cup</p>",
+        "a 1/2 cup",
     ),
     ("<p>Out<frame><text-box><p>In</p></text-box></frame>side</p>", "In\n\nOutside"),
     ("<p>A<frame><svg:desc>red boiler</svg:desc></frame></p>", "A red boiler"),

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from slimdex.retrieval.documents import Document, line_at
@@ -35,6 +35,8 @@ BLOCKS = [
     "- W\n- W\n  W\n\n  W\n  - W",
     "1. W\n\n2. W\n   W\n3. W",
     "- [ ] W\n-\n  W",
+    "- W\n  ![](a.png)\n  <br>\n  &nbsp;",
+    "![](a.png)\n<br>\n[![](b.svg)](c)\nW\n<video controls>\n  <source src='a.mp4'>\n</video>",
     "> W\n> W\n>\n> > W\nW",
     "| W | W |\n|---|---|\n| W | W |\n| W | |",
     "```py\nW\n\n\nW W\n```",
@@ -77,6 +79,7 @@ def check(name: str, kind: str, text: str) -> None:
     assert found or not expected
 
 
+@example("", [(block, "\n\n") for block in BLOCKS], "")
 @given(
     st.sampled_from(["", FRONT_MATTER, FRONT_MATTER.replace("---", "+++").replace(":", " =")]),
     st.lists(st.tuples(st.sampled_from(BLOCKS), st.sampled_from(["\n\n", "\n\n\n\n", "\n"]))),

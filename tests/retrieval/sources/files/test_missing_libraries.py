@@ -36,6 +36,7 @@ NEEDS = {
     "markdown_it": ["letter.md", "note.md"],
     "pypdfium2": ["paper.pdf"],
     "charset_normalizer": ["latin.txt"],
+    "dateutil": ["mail.eml"],
     "backports": ["packed.txt.zst"] if sys.version_info < (3, 14) else [],
 }
 """Module -> which of the files need it."""
@@ -54,6 +55,7 @@ def folder(tmp_path: Path) -> Path:
     words = "Der Kessel fängt an zu brüllen, die Größe des Raumes hält ihn nicht. "
     (notes / "latin.txt").write_bytes(words.encode("latin-1") * 20)
     (notes / "packed.txt.zst").write_bytes(zstd_library().compress(b"packed"))
+    (notes / "mail.eml").write_text("From: Ann\nDate: 2024/05/01\n\nBoil water.")
     (notes / "plain.txt").write_text("plain")
     (notes / "code.c").write_text("int f(void) {\n}\n")
     return notes

@@ -11,6 +11,8 @@ from slimdex.retrieval.sources.files.formats.office_openxml import read_docx
 
 from .office_files import archive, docx
 
+HALF = "<mfrac><mn>1</mn> <mn>2</mn></mfrac>"
+SUM = "<mrow><mi>a</mi><mo>+</mo><mi>b</mi></mrow>"
 HTML = [
     ("1.5×10<sup>6</sup> kettles", "1.5×10^6 kettles"),
     ("10<sup>−6</sup> or 10<sup>+<b>6</b></sup>", "10^−6 or 10^+6"),
@@ -27,6 +29,16 @@ HTML = [
     ("<ruby>\n漢 <rt>かん</rt>\n字 <rt>じ</rt>\n</ruby>を", "漢字(かんじ)を"),
     ("<ruby>New York<rt>NYC</rt></ruby> is", "New York(NYC) is"),
     ("<ruby>漢<rt>かん</rt></ruby> <ruby>字<rt>じ</rt></ruby>", "漢(かん) 字(じ)"),
+    (f"a <math><mn>2</mn> {HALF}</math> cup", "a 2 1/2 cup"),
+    ("<math><msup><mn>10</mn><mrow><mo>−</mo><mn>6</mn></mrow></msup></math>", "10^−6"),
+    ("<math><mroot><mn>8</mn><mn>3</mn></mroot></math>", "8^(1/3)"),
+    (f"<math><mfrac>{SUM}<mn>2</mn></mfrac><msqrt>{SUM}</msqrt></math>", "(a+b)/2√(a+b)"),
+    (
+        "<math><munderover><mo>∑</mo><mn>1</mn><mi>n</mi></munderover><mi>sin</mi><mi>t</mi></math>",
+        "∑_1^n sin t",
+    ),
+    ("<math><mtr><mtd><mi>a</mi></mtd><mtd><mi>b</mi></mtd></mtr></math>", "a b"),
+    (f"<math><semantics>{HALF}<annotation>1 \\over 2</annotation></semantics></math>", "1/2"),
 ]
 """HTML of a line -> its text."""
 

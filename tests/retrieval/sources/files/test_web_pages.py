@@ -53,6 +53,7 @@ def test_the_larger_part_is_read(page: str) -> None:
     assert STORY_TEXT in html_pages.read(page.encode()).text
 
 
+MATH = "<math><msup><mi>x</mi><mn>2</mn></msup></math>"
 USUAL = [
     (f"<main><h1>Kettles</h1>{STORY}</main><div>Newsletter</div>", f"Kettles\n\n{STORY_TEXT}"),
     (f"<article>{STORY}</article><div>Also read</div>", STORY_TEXT),
@@ -73,6 +74,21 @@ USUAL = [
     ("<div hidden=until-found>One hour.</div><p>Two.", "One hour.\n\nTwo."),
     ("<svg><title>Logo</title><text>Logo</text></svg><p>One hour.", "One hour."),
     ("<table>One hour<tr><td>a<td>b</table>", "One hour\n\na\tb"),
+    ("<table><tr><td>a<td><td>b<tr><td><td>c</table>", "a\t\tb\n\tc"),
+    (
+        "<table><tr><th colspan=2>a<th>b<tr><td rowspan=2>c<td rowspan=9>d<td>e<tr><td>f</table>"
+        "<table><tr><td>g",
+        "a\t\tb\nc\td\te\n\t\tf\n\ng",
+    ),
+    ("<figure><img alt='A kettle'></figure><p>One hour.", "A kettle\n\nOne hour."),
+    ("a <img alt=b><noscript><img alt=b></noscript><img alt=''>", "a b"),
+    (
+        "<svg role=img aria-label=Sales></svg><svg><title>Sales of tea</title></svg>",
+        "Sales Sales of tea",
+    ),
+    ("<script type='math/tex'>x<2</script> <script>no</script>", "x<2"),
+    (f"<i><b>{MATH}</b><b aria-hidden=true>x2</b></i> <b aria-hidden=true>One</b>", "x^2 One"),
+    ("<a-b><template shadowrootmode=open><p>One hour.</template>a</a-b>", "One hour.\n\na"),
 ]
 
 

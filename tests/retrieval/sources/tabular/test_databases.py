@@ -224,6 +224,25 @@ def test_a_workbook_of_17_billion_cells_is_refused(tmp_path: Path) -> None:
         read(str(tmp_path / "a.xlsx"))
 
 
+def test_merged_cells_and_superscripts_of_a_sheet(tmp_path: Path) -> None:
+    openpyxl = pytest.importorskip("openpyxl")
+    pytest.importorskip("python_calamine")
+    book = openpyxl.Workbook()
+    raised = openpyxl.cell.text.InlineFont(vertAlign="superscript")
+    power = openpyxl.cell.rich_text.TextBlock(raised, "6")
+    cells = {"B2": "part", "C2": "price", "E2": "text", "B3": "pump", "C3": 7, "D4": 9, "E4": "b"}
+    for place, value in cells.items():
+        book.active[place] = value
+    book.active["E3"] = openpyxl.cell.rich_text.CellRichText(["10", power])
+    for area in ("C2:D2", "B3:B4", "C3:D3", "A3:A4"):
+        book.active.merge_cells(area)
+    book.save(tmp_path / "a.xlsx")
+    first, second = read(str(tmp_path / "a.xlsx"))
+    assert (first.text, second.text) == ("10^6", "b")
+    assert first.metadata == {"part": "pump", "price": 7, "price_1": None}
+    assert second.metadata == {"part": "pump", "price": None, "price_1": 9}
+
+
 @pytest.mark.parametrize(
     ("text", "encoding"),
     [("id;text\r\n1;größer\r\n", "utf-8-sig"), ("id\ttext\r\n1\tgrößer\r\n", "utf-16")],

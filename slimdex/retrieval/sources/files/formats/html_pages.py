@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from ..decoding import declared_label, decode_text
 from ..front_matter import moment
 from ..outline import Extract, Outline, words
-from ..text_line import Line
+from ..text_line import Line, count
 from .html_events import Event, page_events
 from .html_frame import ContentChoice, without_frame
 
@@ -132,6 +132,13 @@ class _Page:
         self._lists = 0
         self._cells = 0
 
+        # The open row: its number, its cells so far, the next column, and of each column the row
+        # that is not covered by a cell above.
+        self._row = 0
+        self._written = 0
+        self._column = 0
+        self._free = dict[int, int]()
+
         self._line = Line()
         self._bullet = ""  # before the next text, if it begins an item
         self._separator = "\n\n"  # before the next block
@@ -159,7 +166,7 @@ class _Page:
         if is_permalink:
             self._permalink = attributes.get("href", "").partition("#")[2]
         if not self._unseen:
-            self._start(tag, script)
+            self._start(tag, script, attributes)
             if anchor and self._is_wanted() and len(self._marks) < MOST_MARKS:
                 self._marks.append(anchor)
 
@@ -202,7 +209,7 @@ class _Page:
             if text:
                 self.facts.setdefault(column, text)
 
-    def _start(self, tag: str, script: str) -> None:
+    def _start(self, tag: str, script: str, attributes: Attributes) -> None:
         """Handle the start of an element that is read."""
         if tag in BLOCKS or tag in HEADINGS:
             self._start_block(tag)
@@ -212,8 +219,19 @@ class _Page:
             self._line.append(" ")
         elif tag in ("td", "th"):
             self._cells += 1
+            self._start_cell(attributes)
         else:
             self._line.start(script)
+
+    def _start_cell(self, attributes: Attributes) -> None:
+        """Begin a cell in the next column that no other covers, after as many tabs."""
+        while self._free.get(self._column, 0) > self._row:
+            self._column += 1
+        self._line.append("\t" * (self._column - self._written))
+        self._written = self._column
+        for _ in range(count(attributes.get("colspan", ""))):
+            self._free[self._column] = self._row + count(attributes.get("rowspan", ""))
+            self._column += 1
 
     def _start_block(self, tag: str) -> None:
         """Begin a paragraph, a line, or a part of a line, depending on the element."""
@@ -228,12 +246,16 @@ class _Page:
         if tag in LINES:
             self._separator = "\n\n" if tag == "tr" and self._is_first_row else "\n"
             self._is_first_row = False
+        if tag == "tr":
+            self._row += 1
+            self._written = self._column = 0
 
         # What the element means for those inside it.
         if tag == "pre":
             self._pre += 1
         elif tag == "table":
             self._is_first_row = True
+            self._free.clear()
         elif tag in ("ul", "ol"):
             self._numbers.append(0 if tag == "ol" else None)
         elif tag == "dl":
@@ -261,8 +283,6 @@ class _Page:
                 self._flush()
         elif tag in ("td", "th"):
             self._cells = max(0, self._cells - 1)
-            if self._line.length:
-                self._line.append("\t")
         elif tag == "button":
             self._line.append(" ")
         elif tag in BLOCKS:
@@ -326,4 +346,4 @@ def _strip_lines(text: str) -> str:
         text = BREAK.sub("\n", text)
     if "\t" in text:
         text = TAB.sub("\t", text)
-    return text.strip(" \n\t")
+    return text.rstrip(" \n\t").lstrip(" \n")

@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from itertools import chain, pairwise
+from textwrap import dedent
 from typing import TYPE_CHECKING, Any
 
 from slimdex.system.json_text import parse_json
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.rules_block import StateBlock
     from markdown_it.rules_core import StateCore
-    from markdown_it.rules_inline import StateInline
     from markdown_it.token import Token
 
 LINES = ("bullet_list_open", "ordered_list_open")
@@ -40,16 +40,14 @@ ITEM = rf"(?>{ATTRIBUTE}|[\w-]+)"
 ATTRIBUTE_LIST = (
     rf"(?<![\\{{])\{{(?>:[ \t]*{ITEM}|[ \t]*{ATTRIBUTE})(?>[ \t]+{ITEM})*[ \t]*\}}(?!\}})"
 )
-ATTRIBUTES = re.compile(ATTRIBUTE_LIST)
 AT_END = re.compile(rf"{ATTRIBUTE_LIST}\Z")
 ID = re.compile(r"""[\s:{](?:\#|id=["']?)([^\s{}"']+)""")
 HIDDEN_LINE = re.compile(rf"{ATTRIBUTE_LIST}|\([\w|@<>*./+:-]{{1,100}}\)=")
 """A line that is an attribute list or a target."""
 CLOSING = re.compile(r"(?:^|\s)#+\Z")
 """Closing hashes of a heading."""
-NAMELESS = re.compile(r"(?:\]|:[\w+-]{1,64}:)\Z")
-"""End of a span in brackets or of an emoji, which are no tokens."""
-TOKENS = ("link_close", "image", "code_inline", "html_inline")
+AFTER_SPAN = re.compile(rf"(?<=\S[\])*_~`:>]){ATTRIBUTE_LIST}(?!`)")
+"""A list directly after a link, a picture, code, emphasis, an emoji or a tag."""
 ELEMENT = re.compile(r"<(/?)([a-z]+)", re.I)
 TITLE = re.compile(
     r"^(?:(?P<over>([-=`:'\"~^_*+#<>.])\2{2,})[ ]*\n)?"
@@ -66,6 +64,35 @@ OBJECTS = re.compile(rf"[\[(]?{OBJECT}(?>,\s+{OBJECT})*,?[\])]?")
 """Default representations of objects, which say nothing."""
 LONGEST_OUTPUT = 2000
 """Characters kept of a cell's output."""
+BRACES = r"\{(?>[^{}]|\{(?>[^{}]|\{[^{}]*\})*\})*\}"
+MDX = re.compile(
+    r"(?P<code>\A---\n(?s:.*?)^---$"
+    r"|^[ \t]*(?P<fence>`{3,}|~{3,})(?s:.*?)^[ \t]*(?P=fence)[`~]*[ \t]*$"
+    r"|(?<!`)(?P<tick>`+)(?!`)(?s:.*?)(?<!`)(?P=tick)(?!`))"
+    r"|^(?:import\b.*['\"{]|export\s+(?:const|let|var|function|default|async|class|[{*])).*(?:\n.+)*"
+    rf"""|</?(?=[A-Z>]|[a-z][^<>]*[{{\n])(?>[^<>{{}}"']|"[^"]*"|'[^']*'|{BRACES})*>"""
+    r"|\{/\*(?s:.*?)\*/\}|^[ \t]{4,}(?=\S)",
+    re.M,
+)
+"""Front matter and code; what is not shown: modules, tags but those of plain HTML, comments, and
+indents, which are of components."""
+DRAWING = re.compile(
+    r"^##? Drawing$(?s:.*)|^(?:%%|==⚠.*|##? (?:Excalidraw Data|(?:Text|Embedded|Element) \w+))$"
+    r"| \^[\w-]+$",
+    re.M,
+)
+"""What is no text in a note that is a drawing of Excalidraw."""
+TIME_CODES = re.compile(
+    r"^WEBVTT.*(?:\n(?!.*-->).+)*|^(?:STYLE|REGION)\n(?:.+\n)*|^(?:.+\n)?.*--> ?[\d:].*"
+    r"|^\d+:[\d:.]+,\d+:[\d:.]+$|^(?:\[\d+:[\d:.]+\])+|^(?:\{\d+\})+"  # SBV, LRC, MicroDVD
+    r"|^\[(?:Script|V4|Aegisub|Fonts|Graphics).*\]\n(?:.+\n)*|^\[Events\]\nFormat.*"
+    r"|^Comment: \d+,.*|^Dialogue:(?:[^,\n]*,){9}"  # SubStation Alpha
+    r"|<[^<>\n]*>|\{(?:\\|\w:)[^{}\n]*\}",  # tags
+    re.M,
+)
+"""What is no text in subtitles."""
+SHOWN = re.compile(r"""\b(?:title|label|caption|alt|description)=["']([^"']+)""")
+"""Attribute that components show."""
 
 
 def read(text: str) -> Extract:
@@ -82,12 +109,25 @@ def read(text: str) -> Extract:
     outline = Outline()
     about = front_matter.facts(values)
     first_line = 1 + text.count("\n", 0, len(text) - len(body))  # after the front matter
+    if "excalidraw-plugin" in values:
+        body = DRAWING.sub("", body)
     feed(outline, body, line=first_line)
-    lowered = {key.lower(): value for key, value in values.items()}
-    title = front_matter.as_text(lowered.get("title", "")) or outline.top_heading
+    title = about.pop("title", "") or outline.top_heading
     if not outline.text and "description" in about:  # as in a note on a picture or a link
         outline.add(about["description"])
     return Extract(title, outline.text, outline.parts, about)
+
+
+def read_mdx(text: str) -> Extract:
+    """Read Markdown with components, of whose tags some attributes are shown."""
+    return read(MDX.sub(_shown, text))
+
+
+def _shown(found: re.Match[str]) -> str:
+    """What is shown of a match of `MDX`: code, which ends a paragraph, and some attributes."""
+    if found["code"]:
+        return dedent(found[0])
+    return " ".join([*SHOWN.findall(found[0]), "\n" * found[0].count("\n")])
 
 
 def feed(
@@ -144,7 +184,7 @@ class _Reader:
             elif kind == "inline":
                 line = Line()
                 _add_visible(line, token.children)
-                self._say(line.take(), token)
+                self._say(line.take().strip("\n"), token)
             elif kind in ("fence", "code_block"):
                 first_line = 1 if kind == "fence" else 0  # after the line of the fence
                 self._say(token.content, token, [(0, first_line)])
@@ -263,14 +303,13 @@ def _without_tags(text: str) -> str:
 
 
 def attribute_lists(parser: MarkdownIt) -> None:
-    """Add rules to a parser: attribute lists are no text, and give headings their ids.
+    """Add a rule to a parser: attribute lists are no text, and give headings their ids.
 
     >>> from markdown_it import MarkdownIt
     >>> MarkdownIt().use(attribute_lists).render("# The set {1, 2} { #set .wide }")
     '<h1 id="set">The set {1, 2}</h1>\\n'
     """
-    parser.core.ruler.before("inline", "attribute_lists", _of_blocks)
-    parser.inline.ruler.push("attribute_lists", _of_spans)
+    parser.core.ruler.before("inline", "attribute_lists", _without_lists)
 
 
 def footnotes(parser: MarkdownIt) -> None:
@@ -289,8 +328,8 @@ def footnotes(parser: MarkdownIt) -> None:
     parser.block.ruler.at("reference", rule)
 
 
-def _of_blocks(state: StateCore) -> None:
-    """Remove lists at the end of headings and cells, and on lines of their own."""
+def _without_lists(state: StateCore) -> None:
+    """Remove lists at the end of headings and cells, on lines of their own, and after spans."""
     for before, token in pairwise(state.tokens):
         if token.type != "inline":
             continue
@@ -302,6 +341,7 @@ def _of_blocks(state: StateCore) -> None:
             lines = token.content.split("\n")
             shown = (line for line in lines if not HIDDEN_LINE.fullmatch(line))
             token.content = "\n".join(shown)
+        token.content = AFTER_SPAN.sub("", token.content)
 
 
 def _without_list(text: str) -> tuple[str, str]:
@@ -315,23 +355,6 @@ def _without_list(text: str) -> tuple[str, str]:
         return text, ""
     ids = ["", *ID.findall(attributes[0])]
     return CLOSING.sub("", text[: attributes.start()].rstrip()).rstrip(), ids[-1]
-
-
-def _of_spans(state: StateInline, silent: bool) -> bool:
-    """Skip a list directly after a link, a picture, code, emphasis or the like."""
-    if state.src[state.pos] != "{":
-        return False
-    attributes = ATTRIBUTES.match(state.src, state.pos, state.posMax)
-    last = state.tokens[-1] if state.tokens and not state.pending else None
-    is_marked = last is not None and (last.type in TOKENS or not last.content.strip("*_~"))
-    if not attributes:
-        return False
-    follows_name = NAMELESS.search(state.pending[-70:])  # longer than any emoji's name
-    if not (is_marked or follows_name):
-        return False
-    if not silent:  # else the parser only asks whether the rule matches
-        state.pos = attributes.end()
-    return True
 
 
 def read_rst(text: str) -> Extract:
@@ -369,6 +392,35 @@ def read_rst(text: str) -> Extract:
         line += text.count("\n", heading.start("title"), done)
     outline.add(text[done:], lines=[(0, line)])
     return Extract(outline.first_heading, outline.text, outline.parts)
+
+
+def read_subtitles(text: str) -> Extract:
+    """Read subtitles without their time codes."""
+    return read_plain(
+        TIME_CODES.sub(lambda found: "\n" * found[0].count("\n"), text.replace("\\N", " "))
+    )
+
+
+def read_plain(text: str) -> Extract:
+    """Read a text, all of whose lines are those of its file."""
+    outline = Outline()
+    outline.add(text, lines=[(0, 1)])
+    return Extract("", outline.text, outline.parts)
+
+
+def read_drawing(text: str) -> Extract:
+    r"""Read the labels of a drawing of Excalidraw, or the cards of a canvas of Obsidian.
+
+    >>> read_drawing('{"elements": [{"text": "a-b", "originalText": "ab"}, {"x": 1}]}').text
+    'ab'
+    >>> read_drawing('{"nodes": [{"text": "Ask"}, {"file": "a"}], "edges": [{"label": "if"}]}').text
+    'Ask\n\nif'
+    """
+    shapes = list[dict[str, Any]]()
+    json.loads(text, object_hook=shapes.append)
+    names = ("originalText", "text", "label")  # the first one is not wrapped
+    texts = (next(filter(None, map(shape.get, names)), "") for shape in shapes)
+    return read_plain("\n\n".join(filter(None, texts)))
 
 
 def read_notebook(text: str) -> Extract:

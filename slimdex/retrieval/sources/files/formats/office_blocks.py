@@ -28,7 +28,7 @@ def extract(outline: Outline, about: bytes, pages: int = 0) -> Extract:
     """Content of a document with metadata in XML, and perhaps a number of slides."""
     listed = elements(about)
     columns = facts(listed) | ({"pages": pages} if pages else {})
-    title = join_texts(listed, "title") or outline.first_heading
+    title = outline.title(join_texts(listed, "title"))
     return Extract(title, outline.text, outline.parts, columns)
 
 
@@ -69,7 +69,6 @@ class Blocks:
         self._inline = 0  # open cells and notes
         self._rows = 0  # number of rows of the open table so far
         self._unseen = 0  # open elements that are not read
-        self._said = 0  # number of texts that are not blank
 
     def close(self) -> None:
         """Add what was outside all paragraphs."""
@@ -79,7 +78,6 @@ class Blocks:
         """Append to the innermost line, unless it is in an element that is not read."""
         if text and not self._unseen:
             self._lines[-1].append(text)
-            self._said += not text.isspace()
 
     def _begin(self) -> None:
         """Begin a line inside the open one."""
@@ -107,9 +105,10 @@ class Blocks:
         self._inline -= 1
         return self._end()
 
-    def _end_cell(self) -> None:
+    def _end_cell(self, count: int = 1) -> None:
+        """End a number of equal cells."""
         text = self._end_inline().rstrip(" ")
-        self._lines[-1].append(f"{text}\t")
+        self._lines[-1].append(f"{text}\t" * count)
 
     def _begin_table(self) -> None:
         if not self._inline:
@@ -117,7 +116,7 @@ class Blocks:
 
     def _end_row(self) -> None:
         """Add the row of a table as a line."""
-        text = self._end().strip()
+        text = self._end().rstrip().lstrip(" ")
         if self._inline:  # a table within a cell
             self._lines[-1].append(f"{text} ")
         else:
@@ -128,7 +127,6 @@ class Blocks:
         """Add lines as a block, or to the line of a cell or note."""
         if self._unseen or not any(line.strip() for line in lines):
             return
-        self._said += 1
         if self._inline:
             self._lines[-1].append(f" {' '.join(lines)} ")
         else:

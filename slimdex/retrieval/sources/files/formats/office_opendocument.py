@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from ..limits import LARGEST_PACKED_TEXT, UnreadableError
 from ..outline import Extract, Outline
 from ..packed import Archive
+from ..text_line import count
 from .office_blocks import Blocks, Slide, extract, script
 from .xml_files import attribute, elements, events, local
 
@@ -20,6 +21,7 @@ FRAME = ("date-time", "footer", "header", "page-number", "page")
 """Classes of frames that repeat on every slide."""
 TITLES = ("title", "subtitle")
 NOTES = ("note-body", "annotation")
+CELLS = ("table-cell", "covered-table-cell")
 RUBY = {"ruby": "ruby", "ruby-text": "rt"}
 """Elements of ruby annotations -> their names in HTML."""
 
@@ -73,6 +75,7 @@ class _Content(Blocks):
         self._style = ""  # the one being read
         self._scripts = dict[str, str]()  # style -> "sup", "sub" or ""
         self._spans = list[str]()  # scripts of open spans
+        self._repeated = 1  # number of cells like the one being read
         self._texts = 0  # open elements that contain text
 
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:
@@ -81,13 +84,16 @@ class _Content(Blocks):
         self._texts += _has_text(tag)
 
         # What the element begins.
-        if name in ("p", "h"):
+        if "MathML}" in tag:
+            self._lines[-1].start(name)
+        elif name in ("p", "h"):
             stated = attribute(attributes, "outline-level") if name == "h" else ""
             default = 1 if name == "h" else 0
             self._levels.append(int(stated) if stated.isdecimal() else default)
             self._begin()
-        elif name in NOTES or name == "table-cell":
+        elif name in NOTES or name in CELLS:
             self._begin_inline()
+            self._repeated = count(attribute(attributes, "number-columns-repeated"))
         elif name in RUBY:
             self._lines[-1].start(RUBY[name])
         elif name == "style":
@@ -104,7 +110,11 @@ class _Content(Blocks):
         elif name == "table":
             self._begin_table()
         elif name == "object":
-            self._add(self._objects(attribute(attributes, "href")))
+            texts = self._objects(attribute(attributes, "href"))
+            if len(texts) == 1:  # a formula
+                self._put(texts[0])
+            else:
+                self._add(texts)
         elif name == "page":
             self.pages += 1
             self._outline = Slide()
@@ -122,15 +132,18 @@ class _Content(Blocks):
     def end(self, tag: str) -> None:
         # Finish what the element began.
         name = local(tag)
-        if name in ("p", "h"):
+        if "MathML}" in tag:
+            self._lines[-1].end(name)
+        elif name in ("p", "h"):
             level = 1 if self._frames and self._frames[-1] in TITLES else self._levels[-1]
             self._levels.pop()
             self._end_paragraph(level, "- " if self._items else "")
         elif name in NOTES:
             text = self._end_inline().strip()
             self._put(f" ({text})" if text else "")
-        elif name == "table-cell":
-            self._end_cell()
+        elif name in CELLS:
+            self._end_cell(self._repeated)
+            self._repeated = 1
         elif name == "table-row":
             self._end_row()
         elif name in RUBY:
@@ -164,7 +177,7 @@ def _is_description(tag: str) -> bool:
 
 
 def _has_text(tag: str) -> bool:
-    return local(tag) in ("p", "h") or _is_description(tag)
+    return local(tag) in ("p", "h", "math") or _is_description(tag)
 
 
 def _is_unseen(tag: str) -> bool:

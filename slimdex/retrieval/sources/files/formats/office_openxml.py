@@ -11,12 +11,18 @@ from ..kinds import HEAD, kind_of
 from ..limits import LARGEST_PACKED_TEXT, UnreadableError
 from ..outline import Extract, Outline
 from ..packed import Archive
+from ..text_line import count
 from . import html_pages, mail
 from .office_blocks import SCRIPTS, Blocks, Formula, Slide, extract, plain, script, symbol
-from .xml_files import attribute, elements, events, local
+from .xml_files import attribute, elements, events, local, tree
 
 FIGURES = ("chart", "chartex", "diagramdata")
 """Kinds of parts that contain the labels of charts and diagrams."""
+LABELS = (
+    "//*[local-name()='p' or local-name()='v' or (local-name()='pt' and not(*))]"
+    "[not(ancestor::*[starts-with(local-name(), 'num')])]"
+)
+"""XPath of labels."""
 TITLE = 1
 """Level of a paragraph with style Title, above all headings."""
 UNSEEN = frozenset([
@@ -36,6 +42,7 @@ RAISED = {"superscript": "sup", "subscript": "sub"}
 DESCRIPTIONS = {"docPr": "descr", "shape": "alt", "textpath": "string"}
 """Elements of pictures and of ornamental texts -> the attribute with their text."""
 NOTES = ("footnotes", "endnotes", "comments")
+ALTERNATIVES = ("Choice", "Fallback")
 TITLES = ("title", "ctrTitle")
 FRAME = ("dt", "ftr", "hdr", "sldImg", "sldNum")
 """Placeholders that repeat on every slide: date, footer, header, picture of the slide, number."""
@@ -112,9 +119,7 @@ class _EmbeddedParts:
         texts = list[str]()
         for relation in filter(None, map(self._related.get, _references(attributes))):
             if relation.kind in FIGURES:
-                labels = _Labels()
-                events(self._archive.read(relation.part), labels)
-                texts += dict.fromkeys(labels.texts)
+                texts += _labels(self._archive.read(relation.part))
             elif relation.kind == "afchunk":
                 texts.append(_text_of(relation.part, self._archive.read(relation.part)))
         return texts
@@ -130,35 +135,12 @@ def _text_of(part: str, data: bytes) -> str:
     return decode_text(data) if kind == "text" else ""
 
 
-class _Labels:
-    """Parser of a chart's or diagram's texts, without its numbers."""
-
-    def __init__(self) -> None:
-        self.texts = list[str]()
-        self._line = list[str]()
-        self._numbers = 0  # open elements with numbers, such as `numCache`
-        self._says = False  # whether the innermost element has text
-
-    def start(self, tag: str, _: Mapping[str, str]) -> None:
-        name = local(tag)
-        self._numbers += name.startswith("num")
-        self._says = name in ("t", "v", "pt") and not self._numbers
-
-    def data(self, text: str) -> None:
-        if self._says:
-            self._line.append(text)
-
-    def end(self, tag: str) -> None:
-        name = local(tag)
-        self._numbers -= name.startswith("num")
-        self._says = False
-        if name in ("p", "v", "pt"):
-            if text := " ".join("".join(self._line).split()):
-                self.texts.append(text)
-            self._line.clear()
-
-    def close(self) -> None:
-        pass
+def _labels(data: bytes) -> list[str]:
+    """Texts of a chart or diagram, each once, without its numbers."""
+    root = tree(data)
+    labels = root.xpath(LABELS) if root is not None else []
+    texts = [" ".join(label.xpath("string()").split()) for label in labels]
+    return [*dict.fromkeys(filter(None, texts))]
 
 
 def read_docx(data: bytes) -> Extract:
@@ -171,7 +153,7 @@ def read_docx(data: bytes) -> Extract:
     # The text: the main part, then notes and comments.
     outline = Outline(LARGEST_PACKED_TEXT)
     related = _relations(archive, main)
-    levels = _Styles(archive.read(_part_of_kind(related, "styles"))).levels()
+    levels = _heading_levels(archive.read(_part_of_kind(related, "styles")))
     for part in [main, *_of_kinds(related, *NOTES)]:
         handler = _WordText(outline, levels, _EmbeddedParts(archive, _relations(archive, part)))
         events(archive.read(part), handler)
@@ -181,51 +163,41 @@ def read_docx(data: bytes) -> Extract:
     return extract(outline, _about(archive))
 
 
-class _Styles:
-    """Parser of DOCX styles: levels of heading styles, including derived ones."""
-
-    def __init__(self, data: bytes) -> None:
-        self._id = ""  # of the style being read
-        self._levels = dict[str, int]()  # style -> the level that it states
-        self._based = dict[str, str]()  # style -> the style that it is derived from
-        events(data, self)
-
-    def levels(self) -> dict[str, int]:
-        """Style -> heading level."""
-        # A style inherits the level of its nearest ancestor that states one.
-        levels = dict(self._levels)
-        for style in self._based:
-            above = style
-            seen = {""}  # styles may be derived from each other in a circle
-            while above not in self._levels and above not in seen:
-                seen.add(above)
-                above = self._based.get(above, "")
-            if above in self._levels:
-                levels[style] = self._levels[above]
-        return levels
-
-    def start(self, tag: str, attributes: Mapping[str, str]) -> None:
-        name = local(tag)
+def _heading_levels(data: bytes) -> dict[str, int]:
+    """Levels of heading styles of a DOCX file, including derived ones: style -> level."""
+    id = ""
+    stated = dict[str, int]()
+    based = dict[str, str]()  # style -> the style that it is derived from
+    for name, attributes, _ in elements(data):
         value = attribute(attributes, "val")
         if name == "style":
-            self._id = attribute(attributes, "styleId")
+            id = attribute(attributes, "styleId")
         elif name == "basedOn":
-            self._based[self._id] = value
+            based[id] = value
         elif name == "name" and value.lower() == "title":
-            self._levels[self._id] = TITLE
+            stated[id] = TITLE
         elif name == "name" and (number := value.lower().removeprefix("heading ")).isdecimal():
-            self._levels[self._id] = TITLE + int(number[:2])  # style "heading 3" and the like
+            stated[id] = TITLE + int(number[:2])  # style "heading 3" and the like
         elif name == "outlineLvl" and value.isdecimal() and int(value) < 9:
-            self._levels.setdefault(self._id, TITLE + 1 + int(value))
+            stated.setdefault(id, TITLE + 1 + int(value))
 
-    def close(self) -> None:
-        pass
+    # A style inherits the level of its nearest ancestor that states one.
+    levels = dict(stated)
+    for style in based:
+        above = style
+        seen = {""}  # styles may be derived from each other in a circle
+        while above not in stated and above not in seen:
+            seen.add(above)
+            above = based.get(above, "")
+        if above in stated:
+            levels[style] = stated[above]
+    return levels
 
 
 class _DrawingText(Blocks):
     """Text that Word documents and slides have in common: runs, tables, formulas and figures.
 
-    Of alternatives (`AlternateContent`), the first with text is read.
+    Of alternatives (`AlternateContent`), the first is read.
 
     `root` is the name of the first element.
     """
@@ -238,14 +210,17 @@ class _DrawingText(Blocks):
         self._says = False  # whether the innermost element has text
         self._font = ""  # of the open run
         self._script = ""  # "sup" or "sub" in a raised or lowered run
-        self._alternatives = list[int]()  # `_said` at the start of each open AlternateContent
-        self._skipped = list[bool]()  # whether each open alternative is not read
+        self._covered = ""  # tabs for the columns that the open cell spans besides its own
+        self._alternatives = [0]  # of each open AlternateContent, alternatives so far
 
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:
         name = local(tag)
         self.root = self.root or name
         self._unseen += name in UNSEEN
-        self._start_alternative(name)
+        if name == "AlternateContent":
+            self._alternatives.append(0)
+        elif name in ALTERNATIVES:
+            self._unseen += self._alternatives[-1] > 0
 
         # Texts, and runs of texts with one font and position.
         if name == "t":
@@ -277,6 +252,10 @@ class _DrawingText(Blocks):
             self._begin()
         elif name == "tbl":
             self._begin_table()
+        elif name == "gridBefore":
+            self._lines[-1].append("\t" * count(attribute(attributes, "val")))
+        elif name == "gridSpan":
+            self._covered = "\t" * (count(attribute(attributes, "val")) - 1)
         elif "/math}" in tag:
             self._say(self._formula.start(name, attributes))
             if name in SCRIPTS:
@@ -293,6 +272,8 @@ class _DrawingText(Blocks):
             self._says = False
         elif name == "tc":
             self._end_cell()
+            self._lines[-1].append(self._covered)
+            self._covered = ""
         elif name == "tr":
             self._end_row()
         elif name in ("ruby", "rt"):
@@ -302,23 +283,12 @@ class _DrawingText(Blocks):
             if text:
                 self._say(SCRIPTS[name] + text)
             self._say(self._formula.end(name))
-        self._end_alternative(name)
-        self._unseen -= name in UNSEEN
-
-    def _start_alternative(self, name: str) -> None:
-        """Skip an alternative if an earlier one had text."""
-        if name == "AlternateContent":
-            self._alternatives.append(self._said)
-        elif name in ("Choice", "Fallback") and self._alternatives:
-            self._skipped.append(self._said > self._alternatives[-1])
-            self._unseen += self._skipped[-1]
-
-    def _end_alternative(self, name: str) -> None:
-        """Resume reading after a skipped alternative."""
         if name == "AlternateContent":
             self._alternatives.pop()
-        elif name in ("Choice", "Fallback") and self._skipped:
-            self._unseen -= self._skipped.pop()
+        elif name in ALTERNATIVES:
+            self._unseen -= self._alternatives[-1] > 0
+            self._alternatives[-1] += 1
+        self._unseen -= name in UNSEEN
 
 
 class _WordText(_DrawingText):
@@ -375,7 +345,7 @@ def read_pptx(data: bytes) -> Extract:
     archive = Archive(data)
     main = _main_part(archive, "ppt/presentation.xml")
     listed = elements(archive.read(main))
-    if not listed or listed[-1].name != "presentation":  # the outermost element ends last
+    if not listed or listed[0].name != "presentation":
         raise UnreadableError("not a PPTX file")
     parts = {each.id: each.part for each in _relations(archive, main)}
     slides = list[str]()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -10,9 +11,9 @@ from slimdex.system.extras import install_command
 from slimdex.system.unicode_text import check_unicode
 
 from ..decoding import declared_label, decode_text, stated_codec
-from ..kinds import BY_ENDING, ending
+from ..kinds import ending
 from ..limits import UnreadableError
-from ..outline import Extract, Outline
+from ..outline import Extract
 from . import (
     epub,
     html_pages,
@@ -32,9 +33,23 @@ LIBRARIES = {
     "pypdfium2": "pypdfium2",
     "charset_normalizer": "charset-normalizer",
     "yaml": "PyYAML",
+    "dateutil": "python-dateutil",
     "backports": "backports.zstd",
 }
 """Modules of the extra `files` -> names of their distributions."""
+
+
+def _read_xml(data: bytes) -> Extract:
+    """Read a page, an office file or another file of XML, by its first element."""
+    root = xml_files.root(data)
+    if xml_files.local(root) == "html":
+        return html_pages.read(data)
+    if ":opendocument:" in root:
+        return office_opendocument.read_odf(data)
+    if "/wordml}" in root or "xmlPackage}" in root:
+        return office_openxml.read_flat(data)
+    return xml_files.read(data)
+
 
 OF_BYTES = {
     "pdf": pdf.read,
@@ -44,9 +59,19 @@ OF_BYTES = {
     "pptx": office_openxml.read_pptx,
     "epub": epub.read,
     "mail": mail.read,
+    "xml": _read_xml,
 }
-OF_TEXT = {"markdown": markdown.read, "rst": markdown.read_rst, "notebook": markdown.read_notebook}
-"""Kind -> reader of its bytes, or of its text; others are plain text."""
+OF_TEXT: dict[str, Callable[[str], Extract]] = {
+    ".mdx": markdown.read_mdx,
+    "markdown": markdown.read,
+    "rst": markdown.read_rst,
+    "notebook": markdown.read_notebook,
+    "drawing": markdown.read_drawing,
+    **dict.fromkeys(
+        (".srt", ".vtt", ".sbv", ".lrc", ".ass", ".ssa", ".sub"), markdown.read_subtitles
+    ),
+}
+"""Kind or ending -> reader of its bytes, or of its text; others are plain text."""
 
 
 def read(name: str, kind: str, data: bytes, encoding: str | None = None) -> Extract:
@@ -73,13 +98,7 @@ def read(name: str, kind: str, data: bytes, encoding: str | None = None) -> Extr
 
 def _read(name: str, kind: str, data: bytes, encoding: str | None) -> Extract:
     """Read a file of a kind."""
-    if kind == "xml":
-        try:
-            return _read_xml(data)
-        except UnreadableError:  # a template for XML, perhaps, which is text
-            if BY_ENDING.get(ending(name)) == kind:
-                raise
-    elif read_bytes := OF_BYTES.get(kind):
+    if read_bytes := OF_BYTES.get(kind):
         return read_bytes(data)
 
     # Texts, whose encoding the user or the file states.
@@ -90,25 +109,10 @@ def _read(name: str, kind: str, data: bytes, encoding: str | None) -> Extract:
         extract = html_pages.read(data, encoding)
     elif kind == "code":
         extract = source_code.read(text, ending(name))
-    elif read_text := OF_TEXT.get(kind):
+    else:
+        read_text = OF_TEXT.get(ending(name)) or OF_TEXT.get(kind, markdown.read_plain)
         extract = read_text(text)
-    else:  # plain text, which begins at line 1 of its file
-        outline = Outline()
-        outline.add(text, lines=[(0, 1)])
-        extract = Extract("", outline.text, outline.parts)
     return replace(extract, is_guessed=is_guessed)
-
-
-def _read_xml(data: bytes) -> Extract:
-    """Read a page, an office file or another file of XML, by its first element."""
-    root = xml_files.root(data)
-    if xml_files.local(root) == "html":
-        return html_pages.read(data)
-    if ":opendocument:" in root:
-        return office_opendocument.read_odf(data)
-    if "/wordml}" in root or "xmlPackage}" in root:
-        return office_openxml.read_flat(data)
-    return xml_files.read(data)
 
 
 def answer(request: dict[str, Any], data: bytes) -> dict[str, Any]:
