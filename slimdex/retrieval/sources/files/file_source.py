@@ -116,12 +116,9 @@ class FileSource:
 
     @property
     def fingerprint(self) -> str:
-        """Digest of the paths, sizes and modification times of all files."""
-        files = [
-            (file.relative, file.status.st_size, file.status.st_mtime_ns)
-            for file in self._listing.files
-        ]
-        return stamp_of(0, self._root, self._format.encoding, self._format.generated, *files)
+        """Digest of all files' stamps; empty if one was modified just now."""
+        stamps = [self._stamp(file, Reading()) for file in self._listing.files]
+        return stamp_of(0, *stamps) if all(stamps) else ""
 
     @property
     def place(self) -> str:
