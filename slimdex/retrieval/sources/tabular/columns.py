@@ -45,9 +45,9 @@ VALUES = {
 LIKE = {
     "DOUBLE": "TRY_CAST(t AS DOUBLE) NOT NULL",
     "BOOLEAN": "TRY_CAST(t AS BOOLEAN) NOT NULL",
-    TIMESTAMPTZ: TIMES[TIMESTAMPTZ],
+    TIMESTAMPTZ: r"regexp_full_match(t, '\d{4}-\d\d?-\d\d?([T ].*)?|\d{8}T.*')",
 }
-"""Type -> whether it can read a text t."""
+"""Type -> whether a text t looks like its values."""
 LONGEST_VALUE = 64
 """Longest text that may have another type, in characters."""
 ID_NAMES = ("_id", "id", "doc_id", "docid")
@@ -128,7 +128,7 @@ def check_values(table: str, columns: Sequence[str], types: Collection[str]) -> 
     value = f"CASE WHEN length(t) > {LONGEST_VALUE} THEN left(t, {LONGEST_VALUE}) || '…' ELSE t END"
     keeps = " ".join(f"WHEN bool_and({VALUES[type_]}) THEN '{type_}'" for type_ in types)
     odd = " ".join(
-        f"WHEN 2 * count_if({like}) > count(*) "
+        f"WHEN 2 * count_if({like}) >= count(*) "
         f"THEN ['{stored_type(type_)}', min(t) FILTER (NOT ({VALUES[type_]}))]"
         for type_, like in LIKE.items()
         if type_ in types
