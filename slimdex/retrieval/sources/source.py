@@ -282,8 +282,13 @@ def _each_file_once(opened: Sequence[Source]) -> list[Source]:
         source.leave_out(read_by_others)
         read_by_others.update(places)
 
-    others = [source for source in opened if not isinstance(source, FileSource)]
-    return [*others, *(source for source in outermost_first if source.paths)]
+    # Folders come before those inside them; all else is in the order of the request.
+    read = [each for each in opened if not isinstance(each, FileSource) or each.paths]
+
+    def folders_around(source: Source) -> int:
+        return sum(source.place.startswith(f"{each.place}/") for each in read)
+
+    return sorted(read, key=folders_around)
 
 
 def _check_each_row(documents: Iterable[Document], vectors: DocumentVectors) -> Iterator[Document]:
