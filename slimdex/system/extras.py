@@ -16,8 +16,8 @@ MODULES = {
     ),
     "bench": ("scipy",),
     "files": (
-        *("backports", "charset_normalizer", "lxml", "markdown_it", "pypdfium2", "python_calamine"),
-        *("selectolax", "watchfiles", "yaml"),
+        *("backports", "charset_normalizer", "dateutil", "lxml", "markdown_it", "pypdfium2"),
+        *("python_calamine", "selectolax", "watchfiles", "yaml"),
     ),
     "code": (
         "tree_sitter",

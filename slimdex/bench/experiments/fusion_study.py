@@ -31,6 +31,7 @@ from slimdex.retrieval.encoders.base import Encoder
 from slimdex.retrieval.lexical.fusion import (
     AUTO,
     OFF,
+    WEIGHT,
     Candidates,
     Fusion,
     fusion_of,
@@ -69,7 +70,7 @@ SHOWN = ("rrf", "0.05", "0.1", "0.3", "0.5", RULE)
 FIRST = 10
 GAMMAS = (0.125, 0.25, 0.5)
 WEIGHTS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25)
-"""Constants to choose from; the default is 1."""
+"""Constants to choose from."""
 
 
 class ExactIndex(ReducedIndex):
@@ -387,7 +388,7 @@ def _by_weights(rows: Candidates) -> Iterator[NDArray[np.float64]]:
     default = _by_rule(rows)
     bonuses = word_bonuses(rows.bm25, rows.cosines, *rows.scales)
     for weight in WEIGHTS:
-        yield default + (weight - 1) * bonuses
+        yield default + (weight / WEIGHT - 1) * bonuses
 
 
 def best_weight(each: Sequence[WeightScores]) -> int:

@@ -50,6 +50,8 @@ NAMED = 100.0
 """Added to a row whose name equals the query; exceeds any other score."""
 UNCHANGED = 0.9
 """Scores above are mapped to less than 1."""
+WEIGHT = 0.5
+"""Weight of the best BM25 score in a bonus; docs/research/fusion.md compares others."""
 
 
 class FusionScales(NamedTuple):
@@ -214,18 +216,18 @@ def word_bonuses(
     mean: float,
     total: int,
 ) -> NDArray[np.float64]:
-    """Bonuses (n,), from 0 to 1, on the cosines of rows found for a query.
+    """Bonuses (n,), from 0 to 2 * `WEIGHT`, on the cosines of rows found for a query.
 
     They are the same for every encoder::
 
-        bonus(row) = (1 - level) * m(row) * p(row)
+        bonus(row) = min((1 - mean) * WEIGHT, 1 - level) * m(row) * p(row)
         m(row) = max(bm25(row) - floor, 0) / bm25(best)
         p(row) = min(bm25(row) / ideal + max(r(row), 0) / r(nearest), 1)
         r(row) = cosine(row) - mean
 
-    level is the mean cosine of the two nearest rows, since one may be the query's own text. mean is
-    the mean cosine of the query with all rows, so the order of the rows does not depend on where an
-    encoder's cosines lie: some encoders have all of them between 0.7 and 0.9. floor is the
+    mean is the mean cosine of the query with all rows, so the order of the rows does not depend on
+    where an encoder's cosines lie: some encoders have all of them between 0.7 and 0.9. level is the
+    mean cosine of the two nearest rows, since one may be the query's own text. floor is the
     100th best BM25 score of the query, or that of the middle row among fewer than 200 rows, since
     every word is rare in a small collection. ideal is the score of a row of mean length that has
     each searched word of the query once: the sum of their inverse document frequencies. All are of
@@ -265,7 +267,8 @@ def word_bonuses(
     above = np.maximum(bm25.astype(np.float64) - floor, 0)
     highest = np.sort(np.append(near.scores, [mean, mean]))[-2:]
     nearest = float(highest[1])
-    out: NDArray[np.float64] = max(1 - highest.mean(), LEAST_COSINE) * above / best
+    most = max(min(WEIGHT * (1 - mean), 1 - highest.mean()), LEAST_COSINE)
+    out: NDArray[np.float64] = most * above / best
     if not words.ideal:
         return out
 

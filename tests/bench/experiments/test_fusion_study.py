@@ -23,6 +23,7 @@ from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.adapters import GivenEncoder
+from slimdex.retrieval.lexical.fusion import WEIGHT
 from slimdex.retrieval.search.request import SearchRequest
 from tests.bench.conftest import ABOUT
 from tests.encoders import WordEncoder
@@ -107,6 +108,6 @@ def test_measured_equals_exact_search(task: Task) -> None:
     assert one.rule.mean() > one.semantic.mean() + 5
     rare = [i for i in range(30) if one.by_weight[i, 0] != one.semantic[i]]
     assert len(rare) < 15  # a query with a code or a rare name gains without a weight
-    np.testing.assert_allclose(one.by_weight[:, WEIGHTS.index(1.0)], one.rule)
+    np.testing.assert_allclose(one.by_weight[:, WEIGHTS.index(WEIGHT)], one.rule)
     for row in next(weight_rows([one])):
         check_row(row | ABOUT)

@@ -50,7 +50,7 @@ def test_formula(
     second, first_cosine = sorted([*near, mean, mean])[-2:]
     top = max(first_cosine - mean, 1e-9)
     expected = [
-        max(1 - (first_cosine + second) / 2, 1e-9)
+        max(min(0.5 * (1 - mean), 1 - (first_cosine + second) / 2), 1e-9)
         * (max(score - floor, 0) / best[0])
         * min(score / ideal + max(float(cosine) - mean, 0) / top, 1)
         for score, cosine in zip(words, cosines, strict=True)

@@ -197,7 +197,7 @@ def _loader() -> Any:
     import yaml  # few files need it
 
     loader: Any = type("Loader", (yaml.SafeLoader,), {"yaml_implicit_resolvers": {}})
-    loader.add_implicit_resolver("!typed", re.compile(f"(?:{TYPED.pattern})$"), None)
+    loader.add_implicit_resolver("!typed", re.compile(rf"\A(?:{TYPED.pattern})\Z"), None)
     loader.add_constructor("!typed", lambda loader, node: _as_typed(loader.construct_scalar(node)))
     return loader
 

@@ -55,7 +55,7 @@ XML = re.compile(rb"(\xef\xbb\xbf)?\s*<(\?xml\s|\w+\s[^<>]*\bversion=)")
 """A declaration, or a first element that states a version: no code begins like this."""
 TRANSLATIONS = re.compile(rb"(\xef\xbb\xbf)?\s*(<\?xml[^>]*>\s*)?<(!DOCTYPE\s+)?TS\b")
 """A catalogue of Qt, with the ending of TypeScript."""
-JSON = re.compile(rb'\s*\[?\s*\{\s*"[^"\n]*"\s*:(?!(?s:.*)\}\r?\n\{)')
+JSON = re.compile(rb'\s*+\[?\s*+\{\s*+"[^"\n]*"\s*+:(?!(?s:.*)\}\r?\n\{)')
 """One value of JSON, not one a line."""
 RTF = b"{\\rtf"
 PAGE = re.compile(

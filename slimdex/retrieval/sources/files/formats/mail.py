@@ -61,7 +61,7 @@ WORDS = re.compile(rf"{WORD.pattern}(?:\s*{WORD.pattern})*", re.I | re.S)
 """Encoded words in a row, which may share a character."""
 APPLE = re.compile(rb"(\d{1,12})[ \r]*\n")
 """First line of a message of Apple Mail: its length in bytes."""
-ADDRESS = re.compile(r"\S+://\S+")
+ADDRESS = re.compile(r"(?<!\S)\S+://\S+")
 NAME = re.compile(r'"([^"\\,;:@<>()]*)"(?=\s*<)')
 """Name of a sender in quotes that it does not need."""
 
