@@ -263,18 +263,17 @@ def word_bonuses(
     # m(row): how much better it matches than the row whose score is the floor.
     best = float(words.scores[0])
     floor_rank = min(FLOOR_RANK, max(2, total // 2))
-    floor = float(words.scores[floor_rank - 1]) if len(words.rows) >= floor_rank else 0.0
-    above = np.maximum(bm25.astype(np.float64) - floor, 0)
-    highest = np.sort(np.append(near.scores, [mean, mean]))[-2:]
-    nearest = float(highest[1])
-    most = max(min(WEIGHT * (1 - mean), 1 - highest.mean()), LEAST_COSINE)
-    out: NDArray[np.float64] = most * above / best
-    if not words.ideal:
-        return out
+    floor = words.scores[floor_rank - 1] if len(words.rows) >= floor_rank else 0.0
+    matched = (bm25.astype(np.float64) - floor).clip(0) / best
 
     # p(row): how much of the query it answers, by words or by meaning.
-    close = np.maximum(cosines.astype(np.float64) - mean, 0) / max(nearest - mean, LEAST_COSINE)
-    return out * np.minimum(bm25 / words.ideal + close, 1)
+    *_, second, nearest = sorted([mean, mean, *near.scores.tolist()])
+    close = (cosines.astype(np.float64) - mean).clip(0) / max(nearest - mean, LEAST_COSINE)
+    answered = (bm25 / words.ideal + close).clip(max=1)
+
+    most = max(min(WEIGHT * (1 - mean), 1 - (second + nearest) / 2), LEAST_COSINE)
+    out: NDArray[np.float64] = most * matched * answered
+    return out
 
 
 def fusion_of(requested: str | float) -> Fusion | None:

@@ -89,14 +89,14 @@ class ScoredRows(NamedTuple):
     """Search results: rows (n,), best first, and their scores (n,).
 
     `named` (m,) are the rows whose name equals the query; if it occurs nowhere, within one edit.
-    `ideal` is the score of a row of mean length with each word searched once; 0 if unknown.
+    `ideal` is the score of a row of mean length with each word searched once; 1 if unknown.
     `rare` (n,) are the bonuses of the rows' rare codes and names (`rare_words`); empty for none.
     """
 
     scores: NDArray[np.float32]
     rows: Rows
     named: Rows = NO_ROWS
-    ideal: float = 0.0
+    ideal: float = 1.0
     rare: NDArray[np.float64] = np.empty(0)
 
 
