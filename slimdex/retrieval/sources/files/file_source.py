@@ -264,9 +264,7 @@ class FileSource:
         self._note_reading(file.relative, kind, extract)
         if extract.text:
             yield self._document(file, kind, file.relative, extract, reading, stamp)
-        elif kind == "pdf":
-            raise UnreadableError("no text; a scan needs OCR, as by ocrmypdf")
-        else:
+        elif not extract.scanned:
             self._notes.add(TEXTLESS if data.strip() else EMPTY, file.relative)
 
     def _note_reading(self, path: str, kind: str, extract: Extract) -> None:
@@ -277,7 +275,7 @@ class FileSource:
             self._notes.add(BROKEN, path, f"{broken:,}")
         if kind == "code" and lacks_grammar(ending(path)):
             self._notes.add(WITHOUT_GRAMMAR, path)
-        if extract.text and extract.scanned:
+        if extract.scanned:
             self._notes.add(SCANNED, path, f"{extract.scanned:,} of {extract.facts['pages']:,}")
 
     def _messages(self, file: FileEntry, box: Any, worker: Worker) -> Iterator[tuple[str, Extract]]:

@@ -224,13 +224,15 @@ def test_pdf_that_is_locked_or_broken(tmp_path: Path) -> None:
     )
     (tmp_path / "locked.pdf").write_bytes(pdf_file([lines(b"a")], trailer=locked))
     (tmp_path / "broken.pdf").write_bytes(b"%PDF-1.4\nnothing")
-    (tmp_path / "scan.pdf").write_bytes(pdf_file([b""]))
+    (tmp_path / "blank.pdf").write_bytes(pdf_file([b""]))
+    (tmp_path / "scan.pdf").write_bytes(pdf_file([PICTURE]))
     (tmp_path / "fine.pdf").write_bytes(pdf_file([lines(b"Fine.")]))
     found, said = read(tmp_path)
     assert found["fine.pdf"].text == "Fine."
     assert said == [
-        "could not be read: broken.pdf (broken PDF), locked.pdf "
-        "(encrypted), scan.pdf (no text; a scan needs OCR, as by ocrmypdf)"
+        "could not be read: broken.pdf (broken PDF), locked.pdf (encrypted)",
+        "left out, without text: blank.pdf",
+        "scanned pages without text, which `ocrmypdf --skip-text` adds: scan.pdf (1 of 1)",
     ]
 
 
