@@ -11,7 +11,7 @@ from slimdex.bench.reporting.tables import of_default_encoder
 from slimdex.bench.rows import FOLDER, Row, read_rows
 from slimdex.indexes.options import CANDIDATES, REDUCERS
 
-MODEL, STATIC = "all-MiniLM-L6-v2 (bf16)", "all-MiniLM-L6-v2-static"
+STATIC = "all-MiniLM-L6-v2-static"
 FEW_WORDS = {("debian-desc", STATIC)}
 
 
@@ -58,28 +58,26 @@ def test_codes_lose_nothing_against_float32_with_the_same_bm25() -> None:
         assert row["ndcg@10_low"] <= 0 <= row["ndcg@10_high"], row["set"]
 
 
-def test_the_default_loses_to_semantic_search_nowhere_beyond_chance() -> None:
+def test_the_default_loses_beyond_chance_on_one_set_and_less_than_constants() -> None:
     weight = rows("weight", way="rule")
     assert len({row["model"] for row in weight}) >= 3
     hybrid = rows("hybrid", what="queries", way="rule")
-    assert min(row["ndcg@10_high"] for row in (*weight, *hybrid)) > 0
+    lost = [row for row in (*weight, *hybrid) if row["ndcg@10_high"] < 0]
+    assert [(row["set"], row["model"]) for row in lost] == [("wikiqa", "all-MiniLM-L6-v2")]
+    (constant,) = rows("weight", way="left out", set="wikiqa", model="all-MiniLM-L6-v2")
+    assert constant["ndcg@10"] < lost[0]["ndcg@10"]
     are_sure = [row["ndcg@10_low"] > 0 for row in hybrid]
     assert fmean(are_sure) > 0.8
 
 
 def test_the_default_weight_is_as_good_as_one_chosen_without_the_set() -> None:
-    others = {(row["set"], row["model"]): row["ndcg@10"] for row in rows("weight", way="left out")}
-    for model in {model for _, model in others}:
-        own = rows("weight", way="rule", model=model)
-        assert fmean(row["ndcg@10"] - others[row["set"], model] for row in own) > -0.5, model
     identifiers = [row for row in rows("weight", way="rule") if "identifiers" in row["set"]]
+    for model in {row["model"] for row in identifiers}:
+        others = {row["set"]: row for row in rows("weight", way="left out", model=model)}
+        own = rows("weight", way="rule", model=model)
+        deltas = [row["ndcg@10"] - others[row["set"]]["ndcg@10"] for row in own]
+        assert fmean(deltas) > -0.5, model
     assert min(row["ndcg@10"] for row in identifiers) > 85
-
-
-def test_on_short_texts_the_default_loses_within_chance_and_larger_constants_beyond_it() -> None:
-    found = {row["way"]: row for row in rows("weight", set="quora-qqp20k", model=MODEL)}
-    assert -0.5 < found["rule"]["ndcg@10_delta"] < 0 < found["rule"]["ndcg@10_high"]
-    assert max(found[way]["ndcg@10_high"] for way in ("weight 1", "weight 1.25")) < 0
 
 
 def test_a_small_gamma_loses_on_fewer_sets_than_it_gains_on() -> None:
