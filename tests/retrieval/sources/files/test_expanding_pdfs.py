@@ -79,9 +79,7 @@ def test_expanding_pdfs_are_refused_within_bounds(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=True)
     found, said, peak = json.loads(done.stdout)
     assert list(found.values()) == ["tea", "tea", "tea"]
-    (line,) = said
-    assert line.startswith("could not be read: ")
-    for name in ("nested", "packed"):
-        assert f"{name}.pdf (" in line
+    for name in ("nested.pdf", "packed.pdf"):
+        assert sum(name in line for line in said) == 1
     assert peak <= MEMORY
     assert monotonic() - start < 60
