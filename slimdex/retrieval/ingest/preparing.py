@@ -215,7 +215,7 @@ def _compare_and_cut(
 
 
 def _fits(index: Index, document: Document, addition: Addition) -> bool:
-    """Whether a document can be added; False for a file's, which the addition notes."""
+    """Return whether a document can be added; if not, and it is of a file, note the file."""
     if addition.leave_out is None or "path" not in document.metadata:  # not of a file
         return True
     try:

@@ -45,7 +45,7 @@ FLOOR_RANK = 100
 WORDED = 200
 """Rows of the whole collection, with the best BM25 scores, for which words count."""
 LEAST_COSINE = 1e-9
-"""Smallest cosine above the mean, and below 1: where all are equal, only words count."""
+"""Lower bound of differences of cosines: if all are equal, only lexical scores count."""
 NAMED = 100.0
 """Added to a row whose name equals the query; exceeds any other score."""
 UNCHANGED = 0.9

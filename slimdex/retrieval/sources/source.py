@@ -238,7 +238,7 @@ class Sources:
         return lines
 
     def leave_out(self, document: Document, error: Exception) -> bool:
-        """Note that a document can't be added; False if it is of no file."""
+        """Note a file whose document can't be added; return False if it is of no file."""
         return any(source.leave_out_document(document, error) for source in self._files)
 
     def file_notes(self) -> list[dict[str, str]]:
@@ -271,7 +271,7 @@ def _check_folders_named(opened: Sequence[Source], files: FileFormat) -> None:
 
 
 def _each_file_once(opened: Sequence[Source]) -> list[Source]:
-    """Sources without the files that another one reads; folders before those inside them."""
+    """Leave out files that another source reads, and sort folders before those inside them."""
     files = [source for source in opened if isinstance(source, FileSource)]
 
     # A folder leaves out the files that a folder around it reads; single files come last.

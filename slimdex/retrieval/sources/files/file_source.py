@@ -116,7 +116,7 @@ class FileSource:
 
     @property
     def fingerprint(self) -> str:
-        """Digest of all files' stamps; empty if one was modified just now."""
+        """Digest of the stamps of all files; empty if one was modified just now."""
         stamps = [self._stamp(file, Reading()) for file in self._listing.files]
         return stamp_of(0, *stamps) if all(stamps) else ""
 
@@ -144,7 +144,7 @@ class FileSource:
         self._listing.files = [*compress(self._listing.files, stay)]
 
     def leave_out_document(self, document: Document, error: Exception) -> bool:
-        """Note that a document can't be added; False if it is of another source."""
+        """Note a file whose document can't be added; return False if it is of another source."""
         path = str(document.metadata.get("path")).removeprefix(f"{self._path('')}/")
         is_own = path in self.paths
         if is_own:

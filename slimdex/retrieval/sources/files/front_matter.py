@@ -53,7 +53,7 @@ YEAR = re.compile(r"(?<![\d+])(?<!\s-)[12]\d{3}(?!\d)")
 YEAR_FIRST = re.compile(r"^(\d{4})(?:[-/.](\d\d?)\b[-/.]?|$)")
 """A year, and perhaps a month, before a day."""
 INVALID = (ValueError, TypeError, IndexError, OverflowError, RecursionError)
-"""Errors of parsers for text that is not theirs."""
+"""Errors that parsers raise for invalid text."""
 
 
 def split_front_matter(text: str) -> tuple[dict[str, Any], str]:
@@ -159,7 +159,7 @@ def _of_people(text: str) -> datetime:
 
 
 def _entries(block: str) -> dict[str, Any]:
-    """Values of YAML; if it is invalid, of its entries one by one, an invalid one as text.
+    """Parse YAML; if it is invalid, parse its entries one by one, and keep invalid ones as text.
 
     Raises `ValueError` if most of it is no entries.
     """
@@ -180,7 +180,7 @@ def _entries(block: str) -> dict[str, Any]:
 
 
 def _yaml(text: str) -> dict[str, Any]:
-    """Parse a mapping in YAML; raises an error of `INVALID` if it is none."""
+    """Parse a mapping in YAML; raises one of `INVALID` for anything else."""
     import yaml  # few files need it
 
     try:

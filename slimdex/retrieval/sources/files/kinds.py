@@ -52,11 +52,11 @@ MAGIC = {
 }
 """First bytes -> kind."""
 XML = re.compile(rb"(\xef\xbb\xbf)?\s*<(\?xml\s|\w+\s[^<>]*\bversion=)")
-"""A declaration, or a first element that states a version: no code begins like this."""
+"""XML declaration, or a root element with a version; no code begins like this."""
 TRANSLATIONS = re.compile(rb"(\xef\xbb\xbf)?\s*(<\?xml[^>]*>\s*)?<(!DOCTYPE\s+)?TS\b")
-"""A catalogue of Qt, with the ending of TypeScript."""
+"""Translations of Qt, which have the same ending as TypeScript."""
 JSON = re.compile(rb'\s*+\[?\s*+\{\s*+"[^"\n]*"\s*+:(?!(?s:.*)\}\r?\n\{)')
-"""One value of JSON, not one a line."""
+"""Beginning of JSON, as opposed to JSON Lines."""
 RTF = b"{\\rtf"
 PAGE = re.compile(
     rb"\s*(<\?xml[^>]*>\s*)?(?><!--.*?-->\s*)*+<(!doctype\s+html|html)\b", re.I | re.S
@@ -66,7 +66,7 @@ OF_MAIL = re.compile(
     rb"^(?:(return-path|received|delivered-to|message-id|mime-version)|from|date|subject|to): ",
     re.I | re.M,
 )
-"""Name of a header of mail; the group is of those that only programs write."""
+"""Name of a mail header; the group matches those that only programs write."""
 MAILBOX = re.compile(rb"From \S+ (?>.*?\d\d:\d\d).*+\n[\w-]+:")
 ARCHIVES = {
     b"application/epub+zip": "epub",
@@ -126,7 +126,7 @@ def kind_of(name: str, head: bytes) -> str | None:
 
 
 def _by_content(head: bytes) -> str | None:
-    r"""Kind of a text whose name does not tell; None for data.
+    r"""Detect the kind of a text by its content; None for data.
 
     >>> _by_content(b'[{"a": {}}\n]'), _by_content(b'{"a": 1}\n{"a": 2}'), _by_content(b"{a: 1}")
     (None, 'text', 'text')

@@ -13,7 +13,7 @@ LARGEST_TEXT = 64 << 20
 LARGEST_PACKED_TEXT = 10 << 20
 """Longest text from a PDF or an archive, in characters."""
 LARGEST_DTD = 1 << 20
-"""Bytes of a document type that are read for its entities."""
+"""Most bytes of a DTD that are read for its entities."""
 LARGEST_RULES = 256 << 10
 """Largest `.gitignore`, in bytes."""
 MEMORY = 2 << 30

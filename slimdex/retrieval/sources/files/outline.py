@@ -28,7 +28,7 @@ NO_TITLE = re.compile(
     r"|html?|xml|png|jpe?g|tiff?)",
     re.I,
 )
-"""Titles that programs write."""
+"""Titles that programs generate."""
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,9 @@ SCRIPTS = {"sup": "^", "sub": "_"}
 SIGNS = "+-\N{MINUS SIGN}\N{PLUS-MINUS SIGN}"
 """Characters before the digits of an exponent."""
 UNREAD = ("rp", "annotation", "annotation-xml")
-"""Brackets for programs that don't know ruby, and formulas in another notation."""
+"""Fallback brackets of ruby, and formulas in another notation."""
 UNSHOWN = "\u2061\u2062\u2063\u2064 \t\n\xa0"
-"""Operators without a sign, and spaces, which lay out the source of a formula."""
+"""Invisible operators, and spaces that only lay out the source of a formula."""
 FORMULAS = {
     "mfrac": "/", "msup": "^", "mover": "^", "msub": "_", "munder": "_", "msubsup": "_^",
     "munderover": "_^", "mmultiscripts": "_^", "mroot": ["^(1/"],
@@ -24,7 +24,7 @@ FORMULAS = {
 
 
 def count(text: str) -> int:
-    """Number of columns or rows in an attribute, at most 99; 1 if it is none.
+    """Parse a number of columns or rows, at most 99; 1 if it is invalid.
 
     >>> count("2"), count("")
     (2, 1)
@@ -33,7 +33,7 @@ def count(text: str) -> int:
 
 
 class _Formula(NamedTuple):
-    """An open element of a formula, the number of pieces before it, and signs still to come."""
+    """Open element of a formula, the number of pieces before it, and its remaining signs."""
 
     tag: str
     start: int

@@ -41,15 +41,15 @@ VALUES = {
     "DOUBLE": "coalesce(TRY_CAST(t AS DOUBLE)::VARCHAR IN (lower(t), lower(t) || '.0'), false)",
     **TIMES,
 }
-"""Type -> whether it keeps a text t as it is written, in SQL: 007, 1.10 and 1e5 stay text."""
+"""Type -> SQL condition that it keeps a text t as written: 007, 1.10 and 1e5 stay text."""
 LIKE = {
     "DOUBLE": "TRY_CAST(t AS DOUBLE) NOT NULL",
     "BOOLEAN": "TRY_CAST(t AS BOOLEAN) NOT NULL",
     TIMESTAMPTZ: r"regexp_full_match(t, '\d{4}-\d\d?-\d\d?([T ].*)?|\d{8}T.*')",
 }
-"""Type -> whether a text t looks like its values."""
+"""Type -> SQL condition that a text t looks like one of its values."""
 LONGEST_VALUE = 64
-"""Longest text that may have another type, in characters."""
+"""Longest text that may be converted to another type, in characters."""
 ID_NAMES = ("_id", "id", "doc_id", "docid")
 TEXT_NAMES = ("text", "body", "content", "sentence", "document", "passage")
 TITLE_NAMES = ("title",)
@@ -121,8 +121,8 @@ def text_of(column: str) -> str:
 def check_values(table: str, columns: Sequence[str], types: Collection[str]) -> str:
     """SQL to find the first of `types` that keeps all values of a column.
 
-    A row is the name of a column with values, its type, and if none keeps all, the type of most
-    different values and one that it would not keep.
+    Each row has the name of a column with values and that type; if there is none, also the type
+    that most distinct values look like, and an example that it would change.
     """
     texts = ", ".join(f"{text_of(column)} AS {identifier(column)}" for column in columns)
     value = f"CASE WHEN length(t) > {LONGEST_VALUE} THEN left(t, {LONGEST_VALUE}) || '…' ELSE t END"

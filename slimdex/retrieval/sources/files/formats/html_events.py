@@ -18,7 +18,7 @@ UNREAD = frozenset([
 REMOVED = re.compile(r"</?(?:frameset|frame|noframes|plaintext)\b[^<>]*+>", re.I)
 """Tags to remove: around the text for browsers without frames, and the start of `plaintext`."""
 LEAST_WORDS = 3
-"""Words of a drawing's title that is read, unless the drawing is marked as a picture."""
+"""Fewest words of a drawing's title that is read, unless it is marked as a picture."""
 NOSCRIPT = re.compile("<noscript", re.I)
 SHADOW = re.compile(r"<template(?=\s[^<>]*\bshadowroot)", re.I)
 """Start of the shadow root of an element, which is shown; other templates are for scripts."""
@@ -117,7 +117,7 @@ def _events_of(first: LexborNode | None) -> list[Event]:
 
 
 def _description(node: LexborNode, element: Start) -> str:
-    """Text of a picture, or of a formula in TeX, which is no text in its element; "" for others."""
+    """Description of a picture, or source of a formula in TeX; "" for other elements."""
     tag, attributes = element
     if attributes.get("type", "").startswith("math/tex"):
         is_shown = "MathJax" in str(getattr(node.prev, "attributes", ""))

@@ -224,7 +224,7 @@ class _Page:
             self._line.start(script)
 
     def _start_cell(self, attributes: Attributes) -> None:
-        """Begin a cell in the next column that no other covers, after as many tabs."""
+        """Begin a cell in the next free column, after a tab for each column before it."""
         while self._free.get(self._column, 0) > self._row:
             self._column += 1
         self._line.append("\t" * (self._column - self._written))

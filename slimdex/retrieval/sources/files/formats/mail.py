@@ -169,7 +169,7 @@ def _file_name(part: Message) -> str:
 
 
 def _leaves(message: Message) -> Iterator[_Leaf]:
-    """Yield parts with content; of alternatives the plain text, unless it is a stub."""
+    """Yield parts with content; plain text is preferred to alternatives unless it is a stub."""
     # A single text or file.
     if not message.is_multipart():
         name = _file_name(message)

@@ -47,7 +47,7 @@ HIDDEN_LINE = re.compile(rf"{ATTRIBUTE_LIST}|\([\w|@<>*./+:-]{{1,100}}\)=")
 CLOSING = re.compile(r"(?:^|\s)#+\Z")
 """Closing hashes of a heading."""
 AFTER_SPAN = re.compile(rf"(?<=\S[\])*_~`:>]){ATTRIBUTE_LIST}(?!`)")
-"""A list directly after a link, a picture, code, emphasis, an emoji or a tag."""
+"""An attribute list directly after a link, a picture, code, emphasis, an emoji or a tag."""
 ELEMENT = re.compile(r"<(/?)([a-z]+)", re.I)
 TITLE = re.compile(
     r"^(?:(?P<over>([-=`:'\"~^_*+#<>.])\2{2,})[ ]*\n)?"
@@ -67,21 +67,21 @@ LONGEST_OUTPUT = 2000
 BRACES = r"\{(?>[^{}]|\{(?>[^{}]|\{[^{}]*\})*\})*\}"
 MDX = re.compile(
     r"(?P<code>\A---\n(?s:.*?)^---$"
-    r"|^[ \t]*(?P<fence>`{3,}|~{3,})(?s:.*?)^[ \t]*(?P=fence)[`~]*[ \t]*$"
-    r"|(?<!`)(?P<tick>`+)(?!`)(?s:.*?)(?<!`)(?P=tick)(?!`))"
+    r"|^[ \t]*(?P<fence>`{3,}|~{3,})(?s:.*?)(?:^[ \t]*(?P=fence)[`~]*[ \t]*$|\Z)"
+    r"|(?<!`)(?P<tick>`+)(?!`)(?s:.{0,300}?)(?<!`)(?P=tick)(?!`))"
     r"|^(?:import\b.*['\"{]|export\s+(?:const|let|var|function|default|async|class|[{*])).*(?:\n.+)*"
     rf"""|</?(?=[A-Z>]|[a-z][^<>]*[{{\n])(?>[^<>{{}}"']|"[^"]*"|'[^']*'|{BRACES})*>"""
-    r"|\{/\*(?s:.*?)\*/\}|^[ \t]{4,}(?=\S)",
+    r"|\{/\*(?s:.*?)(?:\*/\}|\Z)|^[ \t]{4,}(?=\S)",
     re.M,
 )
-"""Front matter and code; what is not shown: modules, tags but those of plain HTML, comments, and
-indents, which are of components."""
+"""Front matter and code, which stay, and syntax that is not shown: modules, tags of components,
+comments, which end with the text if they are not closed, and indentation of components."""
 DRAWING = re.compile(
     r"^##? Drawing$(?s:.*)|^(?:%%|==⚠.*|##? (?:Excalidraw Data|(?:Text|Embedded|Element) \w+))$"
     r"| \^[\w-]+$",
     re.M,
 )
-"""What is no text in a note that is a drawing of Excalidraw."""
+"""Drawing data of Excalidraw, which is removed from its note."""
 TIME_CODES = re.compile(
     r"^WEBVTT.*(?:\n(?!.*-->).+)*|^(?:STYLE|REGION)\n(?:.+\n)*|^(?:.+\n)?.*--> ?[\d:].*"
     r"|^\d+:[\d:.]+,\d+:[\d:.]+$|^(?:\[\d+:[\d:.]+\])+|^(?:\{\d+\})+"  # SBV, LRC, MicroDVD
@@ -90,9 +90,9 @@ TIME_CODES = re.compile(
     r"|<[^<>\n]*>|\{(?:\\|\w:)[^{}\n]*\}",  # tags
     re.M,
 )
-"""What is no text in subtitles."""
+"""Time codes, headers and tags of subtitles, which are removed."""
 SHOWN = re.compile(r"""\b(?:title|label|caption|alt|description)=["']([^"']+)""")
-"""Attribute that components show."""
+"""Attributes that components show."""
 
 
 def read(text: str) -> Extract:
@@ -119,12 +119,12 @@ def read(text: str) -> Extract:
 
 
 def read_mdx(text: str) -> Extract:
-    """Read Markdown with components, of whose tags some attributes are shown."""
+    """Read MDX, Markdown with components; some attributes of their tags are text."""
     return read(MDX.sub(_shown, text))
 
 
 def _shown(found: re.Match[str]) -> str:
-    """What is shown of a match of `MDX`: code, which ends a paragraph, and some attributes."""
+    """Replacement for a match of `MDX`: the code without indentation, or the shown attributes."""
     if found["code"]:
         return dedent(found[0])
     return " ".join([*SHOWN.findall(found[0]), "\n" * found[0].count("\n")])
@@ -303,7 +303,7 @@ def _without_tags(text: str) -> str:
 
 
 def attribute_lists(parser: MarkdownIt) -> None:
-    """Add a rule to a parser: attribute lists are no text, and give headings their ids.
+    """Add a rule to a parser: remove attribute lists, and give headings their ids.
 
     >>> from markdown_it import MarkdownIt
     >>> MarkdownIt().use(attribute_lists).render("# The set {1, 2} { #set .wide }")

@@ -126,7 +126,7 @@ def _text(page: Any) -> str:
             return (box[1], box[0], box[3], box[2]) if is_turned else box
 
         def accented(match: re.Match[str]) -> str:
-            """Letter with the accent before it, if that stands above it, as TeX writes them."""
+            """Compose a letter and the accent before it, if TeX placed one above the other."""
             letter = normalize("NFC", match[2].replace("ı", "i") + match[1].translate(COMBINING))
             accent = box(match.start())
             is_above = 2 * box(match.start() + 1)[0] < accent[0] + accent[2]
@@ -169,7 +169,7 @@ def _space(one: Box, other: Box) -> str:
 
 
 def _undivided(texts: list[str]) -> Iterator[str]:
-    """Pages without the hyphens that divide words; those of names, codes and compounds stay."""
+    """Remove hyphens that divide words between lines; keep those of names and compounds."""
     known = {*UNDIVIDED.findall("\n".join(texts))}
 
     def joined(match: re.Match[str]) -> str:

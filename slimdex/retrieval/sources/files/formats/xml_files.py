@@ -22,7 +22,7 @@ from . import html_pages
 
 TITLES = ("title", "head")
 NAMES_OF_TEXTS = (("title-group", "article-title"), ("title-info", "book-title"))
-"""Elements that are titles in others."""
+"""Pairs of an element and one in it that is a title."""
 PARAGRAPHS = ("p", "para", "simpara")
 VERBATIM = ("programlisting", "screen", "literallayout", "pre", "codeblock")
 LINES = frozenset([
@@ -39,14 +39,14 @@ FEEDS = ("rss", "feed", "RDF", "channel")
 MARKUP = re.compile(r"</?[a-z][a-z0-9]*(\s[^<>]*)?/?>", re.I)
 ADDRESS = re.compile(r"\s*https?://\S+\s*")
 UNSEEN = frozenset([("data", "plist"), ("binary", "FictionBook")])
-"""Elements with a file as text, each with the first element of its format."""
+"""Elements whose text is an embedded file, each with the root element of its format."""
 LAYOUT = frozenset(["class", "style", "schemaLocation"])
 """Attributes that are never text."""
 PHRASE = re.compile(r"[^\W\d_][.,;:!?'\")]*\s+[('\"]*[^\W\d_]|[\u0e00-\ud7ff]{2}")
 """Two words, or two characters of scripts without spaces."""
 NAME = re.compile(r"(?=.*?[^\W\d_]{3})[@+\w.:/$-]{3,100}")
 LONG_NAME = 20
-"""Characters of a text, such as a log, that count against names in attributes."""
+"""Most characters of one text, such as a log, that are weighed against names in attributes."""
 ENTITY = re.compile(r"<!\[CDATA\[(?:.*?\]\]>|.*)|&([A-Za-z_][\w.-]*);", re.S)
 DECLARED = re.compile(r"<!ENTITY\s+([\w.:-]+)\s")
 DTDS = re.compile(rb"""<!(?:DOCTYPE|ENTITY\s+%)[^\[>]*?["']([\w.-]+\.(?:dtd|ent))["']""")
@@ -55,14 +55,14 @@ ENTITIES = re.compile(rb"""<!ENTITY\s+[\w.:-]+\s+(?:"[^"%]*"|'[^'%]*')\s*>""")
 DOCTYPE = re.compile(rb"(<!DOCTYPE[^\[>]*)(?:\[(.*?)\]\s*)?>", re.S)
 PROLOG = re.compile(r"\s*(?:<\?xml[^>]*>)?\s*(?:<!DOCTYPE[^>\[]*(?:\[.*?\]\s*)?>)?", re.S)
 MOST_ENDS = 100
-"""Elements that a fragment may end without a start."""
+"""Most end tags without a start tag in a fragment."""
 PARSING = {"resolve_entities": False, "load_dtd": False, "no_network": True, "huge_tree": True}
 """Options of a parser that reads no other file and any depth."""
 XML_ENTITIES = ("amp", "lt", "gt", "quot", "apos")
 
 
 def read(data: bytes) -> Extract:
-    r"""Read an XML file; of a broken one, a fragment or a template, what can be parsed.
+    r"""Read an XML file; recover what can be parsed of a fragment, a template or a broken file.
 
     Raises `UnreadableError` if that is nothing.
 
@@ -85,7 +85,7 @@ def read(data: bytes) -> Extract:
 
 
 def _outline(text: str, *, recover: bool = False) -> Outline:
-    """Outline of a file, which is parsed twice: the text of an element may follow its others."""
+    """Parse a file twice to its outline: an element's own text may follow elements in it."""
     outline = Outline()
     shape = _Shape()
     _parse(text, shape, recover=recover)
@@ -155,7 +155,7 @@ class _Shape:
         self.phrases = set[tuple[str, str]]()
         self.ids = set[str]()
         self.balance = 0
-        """Characters in the names that are attributes, less those in texts, up to `LONG_NAME`."""
+        """Characters of names in attributes minus those of texts, each at most `LONG_NAME`."""
         self._open = list[tuple[str, int, set[str]]]()  # (name, position, names of elements in it)
 
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:
@@ -192,7 +192,7 @@ class _Shape:
 
 
 class _XmlText:
-    """Handler of the events of an XML file of a shape."""
+    """Parser that makes the outline of an XML file, whose shape is known."""
 
     def __init__(self, outline: Outline, shape: _Shape) -> None:
         self._outline = outline
@@ -263,18 +263,18 @@ class _XmlText:
         self._note_gap(name)
 
     def close(self) -> None:
-        """End what a broken file leaves open."""
+        """Close the elements that a broken file leaves open."""
         while len(self._open) > 1:
             self.end(self._open[-1][0])
 
     def _note_gap(self, name: str) -> None:
-        """Keep elements apart that have no text between them, and numbers of references."""
+        """Separate the words of adjacent elements, and numbers of references from words."""
         around, *_ = self._open[-1]
         if around in self._shape.containers or name == "xref":
             self._is_apart = not self._verbatim
 
     def _add_attributes(self, name: str, attributes: Mapping[str, str]) -> None:
-        """Add texts, and names that are not repeated, unless most of the file is no attribute."""
+        """Add attributes that are texts; also names, once each, if they outweigh the texts."""
         shape = self._shape
         if self._root == "svg" or self._unseen:
             return
@@ -288,7 +288,7 @@ class _XmlText:
                 )
 
     def _end_line(self) -> None:
-        """Add the line as a block; a title goes on."""
+        """Add the line as a block, except within a title."""
         if self._is_title:
             self._line.append(" ")
             return
@@ -304,7 +304,7 @@ class _XmlText:
         self._separator = "\n"
 
     def _is_unseen(self, tag: str) -> bool:
-        """Return whether an element is a program, layout, a file as text, or a formula again."""
+        """Return whether an element is a program, layout, an embedded file or a formula's copy."""
         name = local(tag)
         if name in ("script", "style"):
             return self._root == "svg" or "xhtml}" in tag
