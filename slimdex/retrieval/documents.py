@@ -7,7 +7,6 @@ import math
 from base64 import b64encode
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from itertools import chain, pairwise
@@ -28,10 +27,8 @@ BUILT_IN_COLUMNS = ("row", "id", "title", "text", "deleted", "slimdex_origin")
 """Columns of the documents table that are not the user's, whose names are reserved."""
 
 RECORD = "slimdex_metadata"
-"""Column of the values that the other columns would change: JSON, name -> value. No user has to
-know of it: commands and services show the values under their names."""
-MALFORMED = (ArithmeticError, AttributeError, KeyError, TypeError, ValueError)
-"""Errors of `decode_value` for JSON that `encode_value` has not made."""
+"""Column of a dict of the values of frameworks' metadata that do not suit their columns. No user
+has to know of it: commands and services show the values under their names."""
 
 MOST_COLUMNS = 10_000
 """Columns of an index: DuckDB takes megabytes and milliseconds for each hundred of them."""
@@ -378,15 +375,8 @@ def visible_values(columns: Mapping[str, Any]) -> dict[str, Any]:
     >>> visible_values({"year": 1990, "pages": None, "slimdex_metadata": {"page": "iv"}})
     {'year': 1990, 'page': 'iv'}
     """
-    values = dict(columns)
     record = columns.get(RECORD)
-    if isinstance(record, dict):
-        # Loads zoneinfo and decimal; few indexes have records.
-        from .recorded_values import decode_value
-
-        for name, value in record.items():
-            with suppress(*MALFORMED):  # anyone may write such a column
-                values[name] = decode_value(value)
+    values = {**columns, **(record if isinstance(record, dict) else {})}
     return {name: value for name, value in values.items() if value is not None and name != RECORD}
 
 

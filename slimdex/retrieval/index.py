@@ -235,14 +235,14 @@ class Index:
 
     def has(self, id: str) -> bool:
         """True if a document has this id."""
-        return bool(self.store.rows_of_ids([id]))
+        return bool(self.read(lambda snapshot: snapshot.store.rows_of_ids([id])))
 
     def open_snapshot(self) -> Snapshot:
         """The newest snapshot with its documents open, which stay readable.
 
         Until then, other processes may remove the files of an older state.
         """
-        return self.read(_open_store)
+        return self.read(Snapshot.open)
 
     def _is_newest(self, snapshot: Snapshot) -> bool:
         return self.snapshot.manifest == snapshot.manifest
@@ -270,8 +270,8 @@ class Index:
             faults = [fault for fault in faults if not any(name in fault for name in removed)]
 
             # Files that others repair or replace meanwhile are read again. Faults that recur stay.
-            has_segments = removed.isdisjoint(segment.name for segment in snapshot.state.segments)
-            is_certain = has_segments and (not faults or faults == previous)
+            has_columns = removed.isdisjoint(file.name for file in snapshot.state.column_files)
+            is_certain = has_columns and (not faults or faults == previous)
             if self._is_newest(snapshot) or is_certain:
                 return [*faults, *weights_faults(snapshot.state.encoder)]
             previous = faults
@@ -495,11 +495,6 @@ def check_creatable(path: Path, *, shared_filesystem: bool) -> None:
     check_free(path)
     if not shared_filesystem:
         check_local(path)
-
-
-def _open_store(snapshot: Snapshot) -> Snapshot:
-    snapshot.store.open()
-    return snapshot
 
 
 def _fill(folder: Path, state: State) -> None:

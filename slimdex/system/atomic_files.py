@@ -35,7 +35,7 @@ STORED_ENDINGS = {"fp16": "f16", "int8": "i8", "int4": "i4"}
 ENDINGS = {
     "vectors": tuple(STORED_ENDINGS.values()),
     "norms": ("f32",),
-    "documents": ("jsonl",),
+    "documents": ("log",),
     "offsets": ("bin",),
     "moments": ("safetensors",),
     "reducer": ("safetensors",),
@@ -43,7 +43,7 @@ ENDINGS = {
     "codes": ("faiss",),
     "words": ("tantivy",),
     "before": ("bin",),
-    "segment": ("duckdb",),
+    "columns": ("parquet",),
     "readings": ("bin",),
     "origins": ("json",),
     "rows": ("bin",),
@@ -53,7 +53,7 @@ FOLDERS = ("tantivy",)
 """Endings of folders of files."""
 OUR_FILES = re.compile(
     rf"({'|'.join(ENDINGS)})-\d{{6,}}\.({'|'.join(dict.fromkeys(chain(*ENDINGS.values())))})"
-    rf"(\.tmp(\.wal[.\w]*)?)?|{re.escape(MANIFEST)}\.tmp"
+    rf"(\.tmp)?|{re.escape(MANIFEST)}\.tmp"
 )
 WORK = re.compile(r"work-[0-9a-f]{8}")
 """Folders of `work_folder`."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from slimdex.errors import shorten
@@ -70,8 +70,10 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return members
 
 
-def dump_json(value: Any) -> str:
-    """Serialise a value as JSON.
+def dump_json(value: Any, default: Callable[[Any], Any] | None = None, **options: Any) -> str:
+    """Serialise a value as JSON, with options of `json.dumps`.
+
+    `default` converts values of types that JSON lacks.
 
     Raises
     ------
@@ -86,7 +88,7 @@ def dump_json(value: Any) -> str:
     '[1, {"a": [2.5, null]}]'
     """
     try:
-        text = json.dumps(value)
+        text = json.dumps(value, default=default, **options)
     except RecursionError as error:
         raise TooDeepError(DEEPEST) from error
     _check(value, text, DEEPEST)

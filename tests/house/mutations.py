@@ -55,8 +55,8 @@ MUTATIONS = [
     Mutation("        sync(temporary)\n        record", "        record", "retrieval/crashes"),
     Mutation("np.union1d(before.deleted, added)", "before.deleted", "retrieval/ingest"),
     Mutation(
-        "or parts_written(document.parts) != parts_written(old.parts)",
-        "or False",
+        "return document.title, document.text, parts_written(parts)",
+        "return document.title, document.text, None",
         "retrieval/ingest retrieval/collection",
     ),
     Mutation("if _is_at(path, file):", "if True:", "system/test_locks.py"),
@@ -71,7 +71,7 @@ MUTATIONS = [
     Mutation("dim=self.dim or None", "dim=None", "retrieval/encoders/over_http"),
     Mutation("data = runs.pop()[1] + data", "data = runs.pop()[1]", "retrieval/sources"),
     Mutation("return match.lastindex is None", "return True", "retrieval/sources"),
-    Mutation("if casts > TEXT_CASTS:", "if casts > 99:", "retrieval/store"),
+    Mutation("> MENTIONS:", "> 9999:", "retrieval/store"),
     Mutation(
         "return line + text.count(",
         "return line + 1 + text.count(",

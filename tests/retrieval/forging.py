@@ -5,11 +5,16 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from slimdex.retrieval.store.manifest import DIGEST
+import numpy as np
+
+from slimdex.retrieval.store.log import Log, pack
+from slimdex.retrieval.store.manifest import DIGEST, Manifest
 from slimdex.retrieval.store.row_file import LENGTH
+from slimdex.retrieval.store.state import LogFiles
 from slimdex.system.atomic_files import sha256
 from slimdex.system.index_names import MANIFEST
 
@@ -30,12 +35,28 @@ def rewrite_state(folder: Path, change: Callable[[dict[str, Any]], dict[str, Any
 
 
 def forge(folder: Path) -> None:
-    """Give the manifest the sizes and checksums of the segments as they are."""
+    """Give the manifest the sizes and checksums of the files of columns as they are."""
 
     def changed(state: dict[str, Any]) -> dict[str, Any]:
-        for segment in state["segments"]:
-            path = folder / segment["name"]
-            segment |= {"bytes": path.stat().st_size, "sha256": sha256(path)}
+        for file in state["column_files"]:
+            path = folder / file["name"]
+            file |= {"bytes": path.stat().st_size, "sha256": sha256(path)}
         return state
 
     rewrite_state(folder, changed)
+
+
+def rewrite_records(folder: Path, change: Callable[[int, bytes], bytes]) -> None:
+    """Write another log, with each document's record, by its first row, as `change` returns it."""
+    manifest = Manifest.read(folder)
+    state = manifest.state
+    rows = manifest.document_rows.first_rows(np.arange(state.rows))
+    counts = manifest.document_rows.counts_of(rows).tolist()
+    old = Log(folder, state.log, state.rows).read(rows.tolist())
+    records = [change(row, record) for row, record in old.items()]
+    names = LogFiles("documents-999999.log", "offsets-999999.bin")
+    log = Log(folder, names, 0).append(pack(zip(records, counts, strict=True)))
+    state = replace(state, log=log.state)
+    tails = {file.path.name: (0, [*file.blocks()]) for file in log.files}
+    checksums = manifest.checksums.with_tails(tails, state.file_names)
+    replace(manifest, state=state, checksums=checksums).write(folder / MANIFEST)

@@ -20,7 +20,7 @@ from slimdex.retrieval.ingest.repairing import verify
 from slimdex.retrieval.sources.files import input_files
 from slimdex.retrieval.sources.source import Sources
 from slimdex.retrieval.sources.tabular.columns import ID_NAMES, TEXT_NAMES
-from slimdex.retrieval.store.columns import column_facts
+from slimdex.retrieval.store.column_facts import column_facts
 from slimdex.system.duckdb_library import identifier
 from tests.building import build
 from tests.chance import CHANCE, sweep

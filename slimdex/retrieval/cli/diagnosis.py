@@ -124,7 +124,7 @@ def _room(folder: Path, existing: Path) -> str:
 
 
 def index_findings(path: Path) -> Iterator[Finding]:
-    """Yield findings about an index's folder; no segment is opened."""
+    """Yield findings about an index's folder; no file of it is opened."""
     from ..store.manifest import Manifest  # loads numpy, which may be missing
 
     remedy = "free some space: a compaction needs room for a second copy"

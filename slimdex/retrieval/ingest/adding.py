@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
@@ -21,15 +21,18 @@ from ..index import Index
 from ..sources.given_vectors import DocumentVectors, as_vectors
 from ..sources.reading_progress import CountedDocuments
 from ..sources.tabular.records import as_documents
-from ..store.columns import widening_notes
+from ..store.column_facts import widening_notes
 from ..store.document_store import DocumentStore
 from ..store.manifest import Undo
 from ..store.next_commit import Change
+from ..store.snapshot import Snapshot
+from ..store.state import State
 from ..store.work_folder import work_folder
 from . import writer
 from .addition import (
     Addition,
     ChangedOriginsError,
+    Missing,
     NoDocumentsError,
     check_document_vectors,
 )
@@ -44,6 +47,9 @@ if TYPE_CHECKING:
     from ..sources.files.input_files import Reading
     from ..sources.source import Source, Sources
     from .source_ids import SourceIds
+
+    ChooseIds = Callable[[Sequence[Source], State, DocumentStore], SourceIds]
+    """Choose the ids that documents lack: see `SourceIds.of`."""
 
 
 def add_documents(
@@ -60,7 +66,7 @@ def add_documents(
 def add_sources(
     index: Index,
     sources: Sources,
-    choose_ids: Callable[[DocumentStore], SourceIds] | None = None,
+    choose_ids: ChooseIds | None = None,
     *,
     deletes_missing: bool = False,
     withdraws: bool = True,
@@ -75,12 +81,11 @@ def add_sources(
     from .source_ids import SourceIds
 
     while True:
-        store = index.store
-        ids = choose_ids(store) if choose_ids else SourceIds.of(sources.opened, index.state, store)
+        ids, columns = index.read(_ids_and_columns, sources, choose_ids or SourceIds.of)
         missing = partial(_gone_rows, sources, ids, only_parts=not deletes_missing)
         addition = Addition(
             documents=sources.documents(ids.readings),
-            columns=sources.columns(store),
+            columns=columns,
             vectors=sources.vectors,
             known_origins=ids.known_origins,
             origins=ids.origins,
@@ -102,6 +107,14 @@ def add_sources(
         return replace(added, notes=notes, file_notes=sources.file_notes())
 
 
+def _ids_and_columns(
+    snapshot: Snapshot, sources: Sources, choose_ids: ChooseIds
+) -> tuple[SourceIds, list[Mapping[str, str]]]:
+    """The ids of sources' documents, and the types of the columns that sources state."""
+    store = snapshot.store
+    return choose_ids(sources.opened, snapshot.state, store), sources.columns(store)
+
+
 def sync(index: Index, sources: Sources) -> AdditionReport:
     """Add what is new, replace what has changed, delete what is gone; other documents stay.
 
@@ -121,8 +134,8 @@ def sync(index: Index, sources: Sources) -> AdditionReport:
     if not index.has_encoder:
         raise InputError(f"{index.path}: built from given vectors; expected an encoder's")
 
-    def ids_with_known(store: DocumentStore) -> SourceIds:
-        ids = SourceIds.of(sources.opened, index.state, store)
+    def ids_with_known(opened: Sequence[Source], state: State, store: DocumentStore) -> SourceIds:
+        ids = SourceIds.of(opened, state, store)
         known = [replace(each, known=store.origins_of_place(each.place)) for each in ids.readings]
         return replace(ids, readings=known)
 
@@ -290,16 +303,20 @@ def _with_moved(index: Index, addition: Addition, batch: Batch) -> Addition:
     """
     if addition.missing is None or batch.is_only:
         return addition
-    store = index.store
     known = addition.stored_texts
-    if known is not None and known.epoch == store.epoch:
+    if known is not None and known.epoch == index.state.epoch:
         return addition
 
     # Look up the texts before the first batch, and again if others have renumbered the rows since.
     # In that case, the rows that this addition has added are no longer known.
-    texts = StoredTexts.of(store, addition.missing(store))
-    first_row = None if known is not None else store.rows
-    return replace(addition, stored_texts=texts, first_row=first_row)
+    texts, rows = index.read(_texts_of_missing, addition.missing)
+    return replace(addition, stored_texts=texts, first_row=None if known is not None else rows)
+
+
+def _texts_of_missing(snapshot: Snapshot, missing: Missing) -> tuple[StoredTexts, int]:
+    """The texts of documents that have not been read so far, and the number of rows."""
+    store = snapshot.store
+    return StoredTexts.of(store, missing(store)), store.rows
 
 
 @contextmanager

@@ -6,31 +6,33 @@ They are made without the writer lock, and committed under it.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from contextlib import nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import closing, nullcontext
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
-from slimdex.errors import CorruptError
-from slimdex.indexes.arrays import Rows, without
+from slimdex.indexes.arrays import Rows, batches, without
 from slimdex.indexes.search.reduced_index import ReducedIndex
 from slimdex.indexes.vectors.vector_file import VectorFile
 from slimdex.system.atomic_files import publish
 from slimdex.system.progress import note
 
 from ..index import Index
-from ..store.derived_files import with_new_documents, with_new_words
+from ..store.derived_files import new_columns, with_blocks, with_new_words
+from ..store.document_store import READ_AT_ONCE, DocumentStore
+from ..store.engine import Engine
 from ..store.index_files import NOT_INDEX, with_moments
+from ..store.log import Log, pack
 from ..store.manifest import BlockFile, Checksums, Manifest
-from ..store.merging import is_numbered, write_live
 from ..store.next_commit import Change
+from ..store.origins import Origins, write_origins
 from ..store.passages import DocumentRows
 from ..store.readings import ReadingFile, Readings
 from ..store.row_file import RowSets
 from ..store.snapshot import IndexInMemory, Snapshot
-from ..store.state import Segment, State
+from ..store.state import LogFiles, State
 from ..store.work_folder import work_folder
 
 ATTEMPTS = 3
@@ -116,32 +118,35 @@ def _compact(snapshot: Snapshot, folder: Path) -> Copies:
     )
 
     # Documents, and how much of their texts was read.
-    if not is_numbered(snapshot.store, old.rows):
-        raise CorruptError(f"{snapshot.path}: damaged documents; see `slimdex verify`")
-    segments = list[Segment]()
-    if state.rows:
-        path = folder / state.new_name("segment")
-        segments.append(write_live(snapshot.store, path, state.rows))
-    state = replace(state, segments=segments)
-    state, files = _with_readings(snapshot.store.readings, state, live, folder)
-    files.append(vectors)
-
-    # Row sets.
     rows = snapshot.document_rows
+    documents = rows.first_rows(live)
+    counts = rows.counts_of(documents).tolist()
+    log = LogFiles(state.new_name("documents"), state.new_name("offsets"))
+    records = zip(_records(snapshot, documents), counts, strict=True)
+    state, grown = with_blocks(Log(folder, log, 0), replace(state, column_files=[]), pack(records))
+    state, files = _with_readings(snapshot.store.readings, state, live, folder)
+    files += [vectors, *(each.file for each in grown)]
+    state = _with_origins(snapshot.store.origins, state, documents, live, folder)
+
+    # Row sets, and the columns.
     is_live = np.isin(rows.firsts, live)
     row_sets = RowSets(
         textless=np.searchsorted(live, without(snapshot.manifest.textless, snapshot.deleted)),
         documents=DocumentRows(np.searchsorted(live, rows.firsts[is_live]), rows.counts[is_live]),
     )
     manifest = Manifest(state, snapshot.columns, row_sets)
+    if state.rows:
+        with closing(Engine(folder)) as engine:
+            store = DocumentStore(engine, manifest)
+            columns = new_columns(store, folder / state.new_name("columns"), range(state.rows))
+        state = replace(state, column_files=[columns])
+        manifest = replace(manifest, state=state)
     if old.settings is None:
         return _with_checksums(manifest, files), None
 
     # What is derived from documents and vectors.
     state = with_moments(folder, state, snapshot.moments())
-    state, grown = with_new_documents(snapshot.store, state, folder, live=True)
     state = with_new_words(snapshot, state, folder, live=True)
-    files += [each.file for each in grown]
     state, replacing = _compact_replacement(snapshot, state, live, folder)
     files += replacing
 
@@ -165,6 +170,24 @@ def _with_checksums(manifest: Manifest, files: Sequence[BlockFile]) -> Manifest:
     tails = {file.path.name: (0, list(file.blocks())) for file in files}
     checksums = Checksums().with_tails(tails, manifest.state.file_names)
     return replace(manifest, checksums=checksums)
+
+
+def _records(snapshot: Snapshot, documents: Rows) -> Iterator[bytes]:
+    """Yield the records of documents, given by their first rows."""
+    for part in batches(len(documents), READ_AT_ONCE):
+        yield from snapshot.store.log.read(documents[part].tolist()).values()
+
+
+def _with_origins(
+    origins: Origins, state: State, documents: Rows, live: Rows, folder: Path
+) -> State:
+    """Write the changed origins of live documents, with their new row numbers, if there are any."""
+    numbers = dict(zip(documents.tolist(), np.searchsorted(live, documents).tolist(), strict=True))
+    of_live = {numbers[row]: origin for row, origin in origins.items() if row in numbers}
+    if not of_live:
+        return state
+    record = write_origins(folder / state.new_name("origins"), of_live)
+    return replace(state, files=state.files | {"origins": record})
 
 
 def _with_readings(

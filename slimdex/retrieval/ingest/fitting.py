@@ -17,7 +17,6 @@ from slimdex.indexes.vectors.row_formats import FLOAT32
 from slimdex.indexes.vectors.vector_file import VectorFile
 
 from ..index import Index
-from ..store.derived_files import with_documents
 from ..store.index_files import encode_rows, fit, save_codes
 from ..store.manifest import Manifest, Undo
 from ..store.next_commit import AppendedFile, Change
@@ -126,9 +125,7 @@ def commit_fit(change: Change, fitted: FitResult, state: State, undo: Undo = "al
         index.metric = replace(index.metric, norms=file)
     index = index.with_rows_of(state.vector_file(path, state.rows))
     state, saved_rows = save_codes(path, state, index, fitted_state.rows)
-    state, grown = with_documents(change, state)
-    if index.metric is not None:
-        grown = [*grown, AppendedFile(index.metric.norms)]
+    grown = [] if index.metric is None else [AppendedFile(index.metric.norms)]
 
     # Commit, and report how many rows the fit has not seen.
     change.commit(state, grown=grown, undo=undo, loaded=IndexInMemory(index, saved_rows))

@@ -11,23 +11,21 @@ from dataclasses import dataclass, replace
 from itertools import compress
 from pathlib import Path
 from time import perf_counter
-from typing import Any
 
 import numpy as np
 
 from slimdex.errors import InputError
 from slimdex.indexes.arrays import NO_ROWS, Matrix, Rows, batches
 
-from ..documents import Document
+from ..documents import Document, Part
 from ..index import Index
 from ..lexical.tokens import TERMS, Terms
 from ..sources.given_vectors import DocumentVectors
 from ..store.derived_files import write_words
-from ..store.lines import line_of
-from ..store.new_columns import ColumnValues, NewColumns, values_as_returned
-from ..store.new_documents import NewDocuments
-from ..store.passages import DocumentPassages, parts_written
+from ..store.new_documents import ColumnValues, NewDocuments, column_values
+from ..store.passages import parts_written
 from ..store.readings import PartlyRead
+from ..store.record import values_json
 from ..store.snapshot import Snapshot
 from ..store.state import State
 from .addition import Addition, NoDocumentsError
@@ -50,7 +48,7 @@ class Comparison:
     ----------
     snapshot : the state of the index.
     rows : id -> row of the live document that has this id already.
-    columns : the user's columns, of these documents too: name -> DuckDB type.
+    columns : the user's columns, of these documents too: name -> type.
     unchanged : documents that exist, identical, with the same vectors.
     new : all other documents.
     values : values of the new documents' columns.
@@ -199,7 +197,7 @@ def prepare(
 def _compare_and_cut(
     index: Index, documents: Sequence[Document], addition: Addition
 ) -> tuple[Comparison, NewDocuments]:
-    """Compare documents with those of the index, cut the new ones and make their lines."""
+    """Compare documents with those of the index, cut the new ones and make their records."""
     comparison = index.read(_compare, documents, addition)
     state = comparison.snapshot.state
 
@@ -211,7 +209,8 @@ def _compare_and_cut(
         raise
     except Exception as error:  # a tokenizer may raise anything
         raise InputError(f"a text can't be cut into passages: {error!r}") from error
-    return comparison, index.read(_new_documents, comparison, cuts)
+    new = NewDocuments.of(comparison.new, cuts, comparison.columns, comparison.values)
+    return comparison, new
 
 
 def _fits(index: Index, document: Document, addition: Addition) -> bool:
@@ -234,18 +233,13 @@ def _compare(snapshot: Snapshot, documents: Sequence[Document], addition: Additi
     """Compare documents with those of the same ids."""
     # Open the files that are needed later, so that they stay readable if others remove them.
     store = snapshot.store
-    if addition.missing is not None:
-        store.open()
     rows = store.look_up([document.id for document in documents])
-    if rows and not store.is_in_lines(rows.values()):
-        store.open()
     if snapshot.state.settings is not None:
         snapshot.load()
 
     # Which documents are new or changed?
-    columns = NewColumns(store, addition.columns)
-    values = columns.values_of(documents)
-    is_new = _are_new(snapshot, documents, rows, columns.types, values)
+    columns, values = column_values(store.columns, documents, addition.columns)
+    is_new = _are_new(snapshot, documents, rows, columns, values)
     new_vectors = addition.vectors
     if new_vectors is not None:
         _mark_other_vectors(snapshot, documents, rows, is_new, new_vectors)
@@ -264,7 +258,7 @@ def _compare(snapshot: Snapshot, documents: Sequence[Document], addition: Additi
     return Comparison(
         snapshot=snapshot,
         rows=rows,
-        columns=columns.types,
+        columns=columns,
         unchanged=[*compress(documents, np.logical_not(is_new))],
         new=new,
         values=[column.select(is_new) for column in values],
@@ -286,38 +280,26 @@ def _are_new(
     `rows` maps ids to rows of live documents. `columns` are the user's columns, including those of
     these documents, and `values` the values of the latter.
     """
-    store = snapshot.store
     is_new = [document.id not in rows for document in documents]
-    if all(is_new):
-        return is_new
-
-    # Values are compared in the types that the columns will have.
-    if any(columns[name] != type_ for name, type_ in store.columns.items()):
-        store = store.with_columns(columns)
-    returned = values_as_returned(store, values, documents)
-    metadata = {column.name: column.values for column in returned}
+    given = {column.name: column.given for column in values}
 
     # Compare documents with known ids, some at a time.
-    positions = np.flatnonzero(~np.array(is_new)).tolist()
+    positions = np.flatnonzero(~np.array(is_new, dtype=bool)).tolist()
     for part in batches(len(positions), READ_AT_ONCE):
         some = positions[part]
-        stored = store.read_stored(sorted(rows[documents[i].id] for i in some))
+        stored = snapshot.store.records_of(sorted(rows[documents[i].id] for i in some))
         for i in some:
             document = documents[i]
             old = stored[rows[document.id]]
-            new_values = [metadata[name][i] if name in metadata else None for name in columns]
-            old_values = [old.metadata.get(name) for name in columns]
-            is_new[i] = (
-                (document.title, document.text) != (old.title, old.text)
-                or parts_written(document.parts) != parts_written(old.parts)
-                or not _are_equal(new_values, old_values)
-            )
+            new_values = [given[name][i] if name in given else None for name in columns]
+            is_new[i] = _content(document, document.parts) != _content(
+                old.document, old.parts
+            ) or values_json(new_values) != values_json(old.values)
     return is_new
 
 
-def _are_equal(values: Sequence[Any], others: Sequence[Any]) -> bool:
-    """True if values and their types are equal; in Python alone, 1 would equal 1.0."""
-    return line_of(values) == line_of(others)
+def _content(document: Document, parts: Sequence[Part]) -> tuple[str, str, str | None]:
+    return document.title, document.text, parts_written(parts)
 
 
 def _mark_other_vectors(
@@ -340,14 +322,6 @@ def _mark_other_vectors(
         is_same = has_one_row & stored.holds(old_rows, new_vectors)
         for position in positions[~is_same].tolist():
             is_new[position] = True
-
-
-def _new_documents(
-    snapshot: Snapshot, comparison: Comparison, cuts: Sequence[DocumentPassages | None]
-) -> NewDocuments:
-    return NewDocuments.of(
-        snapshot.store, comparison.new, cuts, comparison.columns, comparison.values
-    )
 
 
 def _check_first(
@@ -395,9 +369,9 @@ def documents_that_differ(
     different = list[Document]()
     for part in batches(len(documents), READ_AT_ONCE):
         rows = [row_of[each.id] for each in documents[part] if each.id in row_of]
-        stored = snapshot.store.read_stored(rows).values()
-        old = {each.id: (each.title, each.text, (*each.parts,)) for each in stored}
+        stored = snapshot.store.records_of(rows).values()
+        old = {each.document.id: _content(each.document, each.parts) for each in stored}
         for each in documents[part]:
-            if old.get(each.id) != (each.title, each.text, (*each.parts,)):
+            if old.get(each.id) != _content(each, each.parts):
                 different.append(each)
     return different

@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
 from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 
 from slimdex.errors import CorruptError
+from slimdex.indexes.arrays import without
 from slimdex.system.locks import WAIT
 
+from ..documents import Document
 from ..encoders.base import Encoder
 from ..index import Index
-from ..store.derived_files import restore_dictionary, with_rebuilt_segments
+from ..passages import Passage
+from ..store.derived_files import with_blocks
+from ..store.log import Log, pack
+from ..store.passages import DocumentPassages
 from ..store.readings import Readings
-from ..store.state import CANT_REBUILD
+from ..store.record import record_of
+from ..store.snapshot import Snapshot
+from ..store.state import CANT_REBUILD, LogFiles
 from ..store.verification import (
-    faults_by_segment,
+    damaged_documents,
     faults_of_derived_files,
+    log_faults,
     reading_faults,
     replacement_faults,
-    segment_faults,
     vector_faults,
 )
 from ..store.work_folder import remove_left_work
@@ -28,15 +36,16 @@ from . import writer
 from .encoding import encode_all, partly_read, reporting
 from .replacing import undo
 
+NO_RECORD = (-1, b"")
 FROM_A_COPY = "restore the file from a copy"
 
 
 def verify(path: str | Path) -> list[str]:
     """Return one line for each fault, naming the file; an empty list if there is none.
 
-    Reads every byte: checksums of derived files, of each block of vectors and norms, and of
-    segments, and of the weights of a transformer on this machine; the numbers of
-    documents, vectors, codes and moments must agree.
+    Reads every byte: checksums of derived files, of each block of the log, vectors and norms, and
+    of the weights of a transformer on this machine; the numbers of documents, vectors, codes and
+    moments must agree.
     """
     with closing(Index.open(Path(path).absolute())) as index:
         return index.faults()
@@ -63,19 +72,16 @@ def repair(
     wait : seconds to wait for changes by other processes.
     shared_filesystem : see `Collection.open`.
 
-    Raises `CorruptError` if a segment is damaged and its lines too, or vectors are and `encode` is
+    Documents whose records are damaged are deleted, and named.
+
+    Raises `CorruptError` if the log can't be read at all, or vectors are damaged and `encode` is
     false.
     """
     folder = Path(path).absolute()
     index = Index.open(folder, wait=wait, shared_filesystem=shared_filesystem)
     with closing(index), index.turn():
         # Documents, which everything else is made from.
-        restored = restore_dictionary(index.snapshot)
-        restored += _rebuild_segments(index)
-        restored += _rebuild_readings(index)
-        faults = segment_faults(index.snapshot)
-        if faults:
-            raise CorruptError(f"{faults[0].partition(';')[0]}; {CANT_REBUILD}")
+        restored = _rebuild_readings(index) + _save_documents(index, untrusted=untrusted)
 
         # Vectors, which only the encoder can restore.
         if model is not None:
@@ -93,8 +99,7 @@ def repair(
             undo(index)  # the next run of the migration encodes them from the first
             lost += damaged
 
-        # Derived files. They are also rebuilt if only the dictionary was damaged, so that other
-        # processes don't keep using the damaged file that they have mapped.
+        # Derived files.
         if untrusted:
             return restored + lost + _rebuild(index)
         derived = restored + faults_of_derived_files(index.snapshot)
@@ -103,24 +108,51 @@ def repair(
         return lost + derived
 
 
-def _rebuild_segments(index: Index) -> list[str]:
-    """Rebuild damaged segments from the lines; return one message for each.
+def _save_documents(index: Index, *, untrusted: bool) -> list[str]:
+    """If the log is damaged, copy the documents that can be read, and delete the others.
 
-    Lines of earlier versions don't have all that a segment has.
+    Rows keep their numbers. Returns a message for each fault. In an `untrusted` index, no column is
+    read to find the ids of damaged documents.
     """
-    lines = index.state.lines
-    if lines is None or not lines.is_whole:
+    faults = [] if untrusted else log_faults(index.snapshot)
+    if not faults and not untrusted:
         return []
-    damaged = faults_by_segment(index.snapshot)
-    if damaged:
-        with index.change() as change:
-            try:
-                state = with_rebuilt_segments(change.base.store, change.state, damaged)
-            except CorruptError as error:  # in a line
-                fault = str(error).partition(";")[0]
-                raise CorruptError(f"{fault}, as is its segment; {CANT_REBUILD}") from error
-            change.commit(state, undo="never")
-    return [*damaged.values()]
+    with index.change() as change:
+        try:
+            damaged = damaged_documents(change.base)
+        except CorruptError as error:
+            raise CorruptError(f"{str(error).partition(';')[0]}; {CANT_REBUILD}") from error
+        if not faults and not len(damaged):
+            return []
+        state = change.next_state()
+        files = LogFiles(state.new_name("documents"), state.new_name("offsets"))
+        blocks = pack(_readable_records(change.base, set(damaged.tolist())))
+        state, grown = with_blocks(Log(index.path, files, 0), state, blocks)
+        lost = without(change.base.document_rows.all_rows(damaged), change.base.deleted)
+        change.commit(state, delete=lost, grown=grown, undo="never")
+    if not untrusted and (left := log_faults(index.snapshot)):
+        raise CorruptError(f"{left[0].partition(';')[0]}; {CANT_REBUILD}")
+    if untrusted:
+        faults = [f"row {row}: a document is damaged" for row in damaged.tolist()]
+    how = ": deleted" if len(damaged) else ""
+    return [fault.partition(";")[0] + how for fault in faults]
+
+
+def _readable_records(snapshot: Snapshot, damaged: Collection[int]) -> Iterator[tuple[bytes, int]]:
+    """Yield the record and number of rows of each document, an empty one for damaged ones."""
+    rows = snapshot.document_rows
+    documents = rows.first_rows(np.arange(snapshot.state.rows))
+    counts = rows.counts_of(documents).tolist()
+    records = snapshot.store.log.readable(documents)
+    whole = ((row, record) for row, record in records if row not in damaged)
+    next_row, record = next(whole, NO_RECORD)
+    for row, count in zip(documents.tolist(), counts, strict=True):
+        if row == next_row:
+            yield record, count
+            next_row, record = next(whole, NO_RECORD)
+        else:
+            cut = DocumentPassages([Passage(0, 0)] * count)
+            yield record_of(Document("", ""), cut, []), count
 
 
 def _rebuild_readings(index: Index) -> list[str]:
@@ -144,7 +176,7 @@ def _rebuild(index: Index) -> list[str]:
     writer.rebuild(index, fit_again=True)
 
     # All other files were derived from these.
-    used = {state.vectors, *(segment.name for segment in state.segments)}
+    used = {state.vectors, *state.log_names}
     if state.replacement is not None:
         used.add(state.replacement.vectors)
     if state.readings is not None:

@@ -245,7 +245,7 @@ def _has_moved(source: FileSource, prefix: str, place: str, store: DocumentStore
     # Most must have the same content, and the folder must be gone from the other place.
     paths = [path for path in source.paths if prefix + path in known]
     new = {prefix + document.id: document for document in source.some(paths, SAMPLED_FILES)}
-    old = store.read([known[id] for id in new]).values()
+    old = store.documents([known[id] for id in new]).values()
     same = 0
     for document in old:
         again = new[document.id]
@@ -257,7 +257,7 @@ def _has_moved(source: FileSource, prefix: str, place: str, store: DocumentStore
 def _has_left(source: FileSource, prefix: str, place: str, store: DocumentStore) -> bool:
     """True if a folder has files that are documents of another place, whose folder is gone."""
     known = store.rows_of_ids([prefix + path for path in source.paths])
-    old = store.read([*known.values()][:SAMPLED_FILES]).values()
+    old = store.documents([*known.values()][:SAMPLED_FILES]).values()
     return bool(old) and not any(_is_at(place, each, prefix) for each in old)
 
 
@@ -277,7 +277,7 @@ def _is_harmless(source: Source, prefix: str, store: DocumentStore) -> bool:
         return True
     for batch in source.batches(Reading(prefix)):
         again = {document.id: document for document in batch if document.id in rows}
-        documents = store.read([rows[id] for id in again])
+        documents = store.documents([rows[id] for id in again])
         if not all(_has_all_values_of(again[old.id], old) for old in documents.values()):
             return False
     return True

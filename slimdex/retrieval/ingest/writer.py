@@ -25,8 +25,8 @@ from ..lexical.word_index import WordIndex
 from ..store.derived_files import (
     has_words_of_many_deleted,
     new_words,
+    with_columns_again,
     with_documents,
-    with_new_documents,
     with_new_words,
     with_words,
 )
@@ -35,6 +35,7 @@ from ..store.manifest import Undo
 from ..store.next_commit import AppendedFile, Change
 from ..store.snapshot import IndexInMemory, Snapshot
 from ..store.state import Certificate, State, center_text
+from ..store.verification import damaged_columns
 from ..store.work_folder import work_folder
 from .addition_report import AdditionReport, Texts
 from .preparing import PreparedBatch
@@ -141,7 +142,7 @@ def add_prepared(
         state = with_moments(change.path, state, moments)
         settings, notes = _outgrown(old, moments, remaining.n, is_part=is_part)
 
-    # Lines and codes, or a new fit.
+    # The log and the codes, or a new fit.
     state, grown = with_documents(change, state)
     if settings is None:
         loaded, state, norms = _extend(before, state, vectors)
@@ -270,21 +271,22 @@ def _rebuild(change: Change, settings: Settings | None, fit_again: bool) -> None
     base = change.base
     path = change.path
     if not base.state.rows:
-        state = replace(change.next_state(), settings=None, norms=None, lines=None, files={})
+        state = replace(change.next_state(), settings=None, norms=None, files={})
         state = with_new_words(base, state, path)
         change.commit(replace(state, certificate=None, fit={}), undo="never")
         return
     if settings is None:
         raise CorruptError(f"{path}: {base.state.rows} rows without settings")
 
-    # Moments, lines and the lexical index.
+    # Moments, columns and the lexical index.
     state = change.next_state()
     moments = change.moments_of(np.delete(np.arange(state.rows), base.deleted))
     keeps_origins = not fit_again and _are_whole(base, {"origins"})
     dropped = {"rows"} if keeps_origins else {"rows", "origins"}  # the commit writes rows again
     state = replace(state, files={r: f for r, f in state.files.items() if r not in dropped})
     state = with_moments(change.path, state, moments)
-    state, grown = with_new_documents(base.store, state, path)
+    damaged = state.column_files if fit_again else damaged_columns(base)
+    state = with_columns_again(base.store, state, damaged)
     state = with_new_words(base, state, path)
 
     # The fit, if it is damaged or made again, and the codes.
@@ -296,7 +298,7 @@ def _rebuild(change: Change, settings: Settings | None, fit_again: bool) -> None
             moments = change.moments_from(0, change.vectors())
         state = fit(path, state, change.vectors(), moments, settings)
     loaded, state, norms = _encode(change, state)
-    change.commit(state, grown=[*grown, *norms], undo="never", loaded=loaded)
+    change.commit(state, grown=norms, undo="never", loaded=loaded)
 
 
 def _with_old_moments(change: Change, state: State, gone: Rows) -> State | None:

@@ -16,7 +16,6 @@ from ..documents import Document as SlimdexDocument
 from ..documents import Hit
 from ..encoders.adapters import GivenEncoder
 from ..encoders.opening import open_encoder
-from ..recorded_values import encode_value
 from ..store.where.conditions import Compare, as_sql
 from .framework import columns_of, in_thread, search, write
 from .haystack_filters import META, filter_sql
@@ -263,7 +262,7 @@ def _distinct(metadata: Iterable[Mapping[str, Any]], name: str) -> dict[str, Any
     for row in metadata:
         value = row.get(name)
         if value is not None:
-            distinct[json.dumps(encode_value(value), sort_keys=True)] = value
+            distinct[json.dumps(value, sort_keys=True, default=repr)] = value
     return distinct
 
 

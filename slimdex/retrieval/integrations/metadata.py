@@ -1,9 +1,9 @@
 """Metadata of frameworks, converted to columns of an index and back.
 
-Metadata may have any names; those of slimdex's own columns get an underscore. A column has one
-type, and metadata of one name may have several: 1 and "iv". Each document has a value in the column
-that fits best, for conditions, and what the column would change is stored as it was in the column
-`RECORD`, as JSON: name -> value. Filters and results use the value there, if there is one.
+Metadata may have any names; those of slimdex's own columns get an underscore. For conditions, a
+column has one type, and metadata of one name may have several: 1 and "iv". Values of another kind
+than their column's are in the column `RECORD`, a dict. Filters and results use the value there, if
+there is one.
 """
 
 from __future__ import annotations
@@ -11,24 +11,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import date, datetime, time
+from datetime import date, datetime
 from typing import Any
 
-from slimdex.errors import InputError
-
-from ..column_types import plain, restore_values, type_of
+from ..column_types import EXACT, NUMBERS, joint, kind_of, plain
 from ..documents import BUILT_IN_COLUMNS, RECORD
-from ..recorded_values import decode_value, encode_value
-from ..store.column_fit import MisfitError, as_stored
 from ..store.where.conditions import SIGNS, And, Compare, Condition, Not, Or
 
 _TAKEN = {name.lower() for name in (*BUILT_IN_COLUMNS, RECORD)}
 _NEGATED = {"!=": "=", "NOT IN": "IN", "EXISTS": "IS NULL"}
 """Operator of `compare` -> the one that holds whenever it does not."""
-_WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT")
-"""Types of columns that the index widens for larger numbers."""
 Types = Mapping[str, str]
-"""Columns of an index: name -> DuckDB type."""
+"""Columns of an index: name -> type."""
 
 
 def column_of(name: str) -> str:
@@ -56,96 +50,45 @@ def as_columns(metadata: Sequence[Mapping[str, Any]], columns: Types) -> list[di
     `columns` are those of the index. Raises `InputError` if a value can't be stored.
 
     >>> as_columns([{"page": 1}, {"page": "iv"}], {})
-    [{'page': 1}, {'page': None, 'slimdex_metadata': {'page': 'iv'}}]
+    [{'page': 1}, {'slimdex_metadata': {'page': 'iv'}}]
     """
     rows = []
     for values_by_name in metadata:
         row = {column_of(str(name)): plain(value) for name, value in values_by_name.items()}
         rows.append(row)
 
-    # Collect the values of each column, to choose its type. For DuckDB, names that differ only in
-    # case are the same column: the first one gets it, and the others get none.
-    first_spelling = {column.lower(): column for column in columns}
-    values_of = dict[str, list[Any]]()
+    # A new column has the type of its first value. For DuckDB, names that differ only in case are
+    # the same column: the first one gets it, and the others get none.
+    types = dict(columns)
+    spellings = {column.lower(): column for column in columns}
     for row in rows:
         for name, value in row.items():
-            has_column = first_spelling.setdefault(name.lower(), name) == name
-            if has_column and value is not None:
-                values_of.setdefault(name, []).append(value)
-    types = {name: _type_for(values, columns.get(name)) for name, values in values_of.items()}
-    return [_as_columns(row, types, columns) for row in rows]
+            if value not in (None, []) and spellings.setdefault(name.lower(), name) == name:
+                types.setdefault(name, kind_of(value))
+    return [_as_columns(row, types) for row in rows]
 
 
-def _type_for(values: Sequence[Any], current: str | None) -> str:
-    """Return the type that a column will have with new values: its own, or the first value's.
-
-    `current` is the type of an existing column, None for a new one. An existing column of whole
-    numbers keeps its type: as DOUBLE it would return floats.
-    """
-    filled = [value for value in values if value != []]  # an empty list does not show its type
-    type_ = current or type_of(filled[0] if filled else [])
-    if type_ not in (*_WHOLE, "FLOAT"):
-        return type_
-    has_fractions = any(isinstance(value, float) and value % 1 for value in values)
-    is_new = current is None
-    return "DOUBLE" if type_ == "FLOAT" or (is_new and has_fractions) else "BIGINT"
-
-
-def _as_columns(row: Mapping[str, Any], types: Types, columns: Types) -> dict[str, Any]:
-    """Return a row's values as columns of these types; `RECORD` has values that they would change.
-
-    `columns` are those that the index already has.
-    """
+def _as_columns(row: Mapping[str, Any], types: Types) -> dict[str, Any]:
+    """Return a row's values as columns of these types, and those that do not suit in `RECORD`."""
     out = dict[str, Any]()
     record = dict[str, Any]()
     for name, value in row.items():
-        stored = None
-        if value is not None and name in types:
-            out[name] = _storable(value, types[name], name in columns)
-            stored = _round_trip(out[name], types[name])
-
-        # A value that would come back differently from its column is recorded; None always is.
-        if not _is_same(stored, value) or value is None:
-            record[name_of(name)] = encode_value(value)
+        if value is not None and name in types and _suits(value, types[name]):
+            out[name] = value
+        else:
+            record[name_of(name)] = value
     return out | ({RECORD: record} if record else {})
 
 
-def _storable(value: Any, type_: str, is_column: bool) -> Any:
-    """Return a value as a column of this type can store it, or None if it can't.
-
-    `is_column` is False for a new column.
-    """
-    if isinstance(value, float) and type_ == "BIGINT" and not value % 1:
-        value = int(value)
-    try:
-        as_stored(value, type_)
-    except (MisfitError, InputError):
-        return None
-    # The index finds the type of a new column by its values, some thousand at a time.
-    kinds = {type_of(value), type_}
-    is_same_kind = len(kinds) == 1 or kinds in ({"BIGINT", "DOUBLE"}, {"DATE", "TIMESTAMP"})
-    return value if is_column or is_same_kind or type_ == "JSON" else None
-
-
-def _round_trip(value: Any, type_: str) -> Any:
-    """Return the value that comes back from a column of this type."""
-    (returned,) = restore_values({"": type_}, [as_stored(value, type_)]).values()
-    return returned
-
-
-def _is_same(a: Any, b: Any) -> bool:
-    """Return whether two values are equal and of the same types, also inside lists and dicts.
-
-    Moments and times with a zone never count as the same, since a column keeps no zone.
-    """
-    if type(a) is not type(b):
-        return False
-    if isinstance(a, list):
-        return len(a) == len(b) and all(map(_is_same, a, b))
-    if isinstance(a, dict):
-        return a.keys() == b.keys() and all(_is_same(a[name], b[name]) for name in a)
-    has_zone = isinstance(b, datetime | time) and b.tzinfo is not None
-    return bool(a == b) and not has_zone
+def _suits(value: Any, type_: str) -> bool:
+    """Whether a column of this type can be compared with a value of this kind."""
+    kind = kind_of(value)
+    if type_ == "DOUBLE" and isinstance(value, int):  # which may have more digits
+        return abs(value) < EXACT
+    kinds = {kind, type_}
+    if kinds <= {*NUMBERS} or kinds <= {"DATE", "TIMESTAMP"} or type_ == "JSON":
+        return True
+    return kind == type_ or (joint(kinds).endswith("[]") and type_.endswith("[]"))
 
 
 def as_metadata(columns: Mapping[str, Any]) -> dict[str, Any]:
@@ -154,12 +97,8 @@ def as_metadata(columns: Mapping[str, Any]) -> dict[str, Any]:
     for column, value in columns.items():
         if value is not None and column != RECORD:
             metadata[name_of(column)] = value
-
-    # Values that columns could not store.
-    record = columns.get(RECORD) or {}
-    for name, value in record.items():
-        metadata[name] = decode_value(value)
-    return metadata
+    record = columns.get(RECORD)
+    return metadata | (record if isinstance(record, dict) else {})
 
 
 def compare(
@@ -203,7 +142,7 @@ class Place:
         in_column = Not(Compare(column_of(self.name), "IS NULL", path=self.path))
         if RECORD not in columns:
             return in_column
-        in_record = Not(Compare(RECORD, "IS NULL", path=self._in_record))
+        in_record = Not(Compare(RECORD, "IS NULL", path=(self.name, *self.path)))
         by_record = And((self._is_recorded, in_record))
         by_column = And((Not(self._is_recorded), in_column))
         return Or((by_record, by_column))
@@ -215,35 +154,19 @@ class Place:
         in_column = Compare(column_of(self.name), operator, value, path=self.path)
         if RECORD not in columns:
             return in_column
-        path = self._in_record
-        in_record = [Compare(RECORD, operator, _constant(value), path=path)]
+        path = (self.name, *self.path)
+        in_record = [Compare(RECORD, operator, value, path=path)]
 
         # A moment is compared with the moments and the dates of the record.
         moment = as_moment(value) if operator in SIGNS else None
         if moment is not None:
-            in_record.append(Compare(RECORD, operator, moment, path=(*path, "datetime", "0")))
-            in_record.append(Compare(RECORD, operator, moment, path=(*path, "date")))
+            in_record.append(Compare(RECORD, operator, moment, path=path))
         return Or((And((Not(self._is_recorded), in_column)), *in_record))
 
     @property
     def _is_recorded(self) -> Condition:
         """Condition that holds where the record has an entry of this name."""
         return Not(Compare(RECORD, "IS NULL", path=(self.name,)))
-
-    @property
-    def _in_record(self) -> tuple[str, ...]:
-        """Path to the value in the record, where an object is written as {"dict": object}."""
-        steps = [self.name]
-        for part in self.path:
-            steps += ("dict", part)
-        return tuple(steps)
-
-
-def _constant(value: Any) -> Any:
-    """Return a constant in the form of the record; moments stay unchanged."""
-    if isinstance(value, dict):
-        return encode_value(value)
-    return [*map(_constant, value)] if isinstance(value, list | tuple) else value
 
 
 def as_moment(value: Any) -> datetime | None:

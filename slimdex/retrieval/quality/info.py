@@ -10,6 +10,7 @@ from slimdex.indexes.codes.kinds import FLAT, by_size
 from slimdex.indexes.options import AUTO
 from slimdex.system.atomic_files import size
 
+from ..column_types import sql_type
 from ..documents import visible_columns
 from ..store.snapshot import Snapshot
 
@@ -58,7 +59,7 @@ def facts(snapshot: Snapshot) -> dict[str, Any]:
         "next_encoder": replacement
         and {"encoder": replacement.encoder, "encoded": replacement.rows, "of": state.rows},
         "stored": {"vectors": state.stored, "bytes_per_vector": index.vectors.row_bytes},
-        "columns": {name: snapshot.columns[name] for name in visible_columns(snapshot.columns)},
+        "columns": {n: sql_type(snapshot.columns[n]) for n in visible_columns(snapshot.columns)},
         "memory": memory(snapshot),
         "notes": [
             *filter(None, [snapshot.unfinished]),
@@ -79,7 +80,7 @@ def memory(snapshot: Snapshot) -> dict[str, float]:
     """
     index = snapshot.index
     state = snapshot.state
-    names = state.used_names - state.line_names - {state.words}
+    names = state.used_names - state.log_names - {state.words}
     disk = sum(size(snapshot.path / name) for name in names)
     return {
         "ram_bytes_per_vector": index.index.row_nbytes,

@@ -1,218 +1,215 @@
-"""Columns: the user's columns of documents: their types, facts and values."""
+"""Columns: id, title, text and the user's values of documents in Parquet, which DuckDB queries.
+
+They are derived from the log, and their files never change. Each has the rows from one to before
+another. Values are those of `column_types.stored`, in the types that the columns had when the file
+was written; a column whose type has been widened since is converted by each query.
+"""
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
-from heapq import nlargest
-from importlib import import_module
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
-from slimdex.errors import CorruptError, InputError
-from slimdex.indexes.arrays import Rows, batches
-from slimdex.system.duckdb_library import connect, duckdb, identifier
+from slimdex.indexes.arrays import batches
+from slimdex.system.atomic_files import publish
+from slimdex.system.duckdb_library import duckdb, identifier, literal, one_file
 
-from ..documents import visible_columns
-from .document_store import COLUMNS_AT_ONCE, DocumentStore
+from ..column_types import EXACT, FRACTIONS, sql_type
+from ..documents import Document
+from .state import ColumnFile
 
-TEXTS = ("JSON", "VARCHAR")
-"""Types that hold any value as text."""
-LISTED_VALUES = 20
-"""Largest number of distinct values that are listed."""
-FOLDER = "folder"
-LISTED_FOLDERS = 50
-"""Column of the folders of files, and how many of them are listed."""
-LISTED_ITEMS = 50
-"""Items of lists that are listed, the most frequent ones."""
-ORDERED = ("INT", "DOUBLE", "FLOAT", "DECIMAL", "DATE", "TIME")
-"""Parts of the names of ordered types."""
-NOT_IN_ARROW = ("INTERVAL", "BIT", "UHUGEINT")
-"""Types that Arrow or Parquet can't represent."""
+BUILT_IN = {
+    "row": "BIGINT",
+    "id": "VARCHAR",
+    "title": "VARCHAR",
+    "text": "VARCHAR",
+    "slimdex_origin": "VARCHAR",
+}
+"""Columns that are not the user's, with their types; a document's row is its first."""
+OPTIONS = "FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE 4096, USE_TMP_FILE false"
+"""Of small groups of rows, since each thread holds one in memory with its texts."""
+PRINTED = {"TIME": len("10:00:00.000000"), "TIMESTAMP": len("2024-12-31 10:00:00.000000")}
+"""Types of which Python prints six digits of a second, or none, and how many characters in all."""
+INSERTED_AT_ONCE = 4096
+ALIKE = 8
+"""Files of about the same size that become one: so a million rows added by thousands are copied
+three times each, and are in at most 22 files."""
+Values = Sequence[tuple[str, str, Sequence[Any]]]
+"""Columns of documents: name, DuckDB type and values of each."""
+Part = tuple[Sequence[int], Sequence[Document], Values]
+"""First rows of documents, the documents, and the user's columns."""
 
 
-def column_facts(store: DocumentStore) -> list[dict[str, Any]]:
-    """Return "name" and "type" of each column, and facts about its values.
+def column_values(part: Part) -> Values:
+    """All columns of some documents."""
+    rows, documents, users = part
+    values: list[Sequence[Any]] = [
+        rows,
+        [document.id for document in documents],
+        [document.title for document in documents],
+        [document.text for document in documents],
+        [document.origin or None for document in documents],
+    ]
+    built_in = zip(BUILT_IN, BUILT_IN.values(), values, strict=True)
+    return [*built_in, *((name, sql_type(type_), column) for name, type_, column in users)]
 
-    If there are few values, they are listed as "values", each with its number of documents. Many
-    numbers, dates or times are described by "least" and "greatest". The column of folders also has
-    "folders": see `folder_counts`. For a column of lists, "items" are those that most documents
-    have.
+
+def unnest_query(values: Values) -> tuple[str, list[Any]]:
+    """A query that returns these columns as the rows of a table, and its parameters: lists."""
+    columns = [f"unnest(?::{type_}[]) AS {identifier(name)}" for name, type_, _ in values]
+    return f"SELECT {', '.join(columns)}", [[*column] for _, _, column in values]
+
+
+def write_columns(
+    connection: duckdb.DuckDBPyConnection,
+    path: Path,
+    rows: range,
+    users: Sequence[tuple[str, str]],
+    parts: Iterable[Part],
+) -> ColumnFile:
+    """Write the file of some rows from their documents, in parts.
+
+    `users` are the user's columns, (name, type) each. Raises an error of DuckDB if the disk fails;
+    then no file is left.
     """
-    return [_facts(store, name, store.columns[name]) for name in visible_columns(store.columns)]
+    table = f"memory.main.new_{token_hex(4)}"
+    columns = [*BUILT_IN.items(), *((name, sql_type(type_)) for name, type_ in users)]
+    definitions = ", ".join(f"{identifier(name)} {type_}" for name, type_ in columns)
+    connection.execute(f"CREATE TABLE {table}({definitions})")
+    try:
+        for part in parts:
+            for few in _in_parts(column_values(part)):
+                sql, parameters = unnest_query(few)
+                connection.execute(f"INSERT INTO {table} BY NAME {sql}", parameters)
+        return _copy(connection, path, rows, table, dict(columns))
+    finally:
+        connection.execute(f"DROP TABLE IF EXISTS {table}")
 
 
-def _facts(store: DocumentStore, name: str, type_: str) -> dict[str, Any]:
-    """Return what `column_facts` says about one column."""
-    column = identifier(name)
-    facts: dict[str, Any] = {"name": name, "type": type_}
-
-    # Lists of plain values are described by their items; other lists and structs by nothing.
-    if type_.endswith("[]") and "[" not in type_[:-2] and "(" not in type_:
-        return facts | {"items": _as_counts(_items(store, column))}
-    if "[" in type_ or "(" in type_.replace("DECIMAL(", ""):
-        return facts
-
-    # Few values are listed with their counts; many are described by their range.
-    if name.lower() == FOLDER and type_ == "VARCHAR":
-        facts["folders"] = _as_counts(folder_counts(dict(_count_values(store, column))))
-    values = _count_values(store, column, f"LIMIT {LISTED_VALUES + 1}")
-    if values and len(values) <= LISTED_VALUES:
-        return facts | {"values": _as_counts(values)}
-    if any(word in type_ for word in ORDERED):
-        ((least, greatest),) = store.fetch(
-            f"SELECT min({column}), max({column}) FROM {store.live(column)}"
-        )
-        return facts | {"least": least, "greatest": greatest}
-    return facts
+def merge_columns(
+    connection: duckdb.DuckDBPyConnection, path: Path, rows: range, users: Mapping[str, str]
+) -> ColumnFile:
+    """Write the rows of several files, in a connection that has a view of all, to one file."""
+    columns = BUILT_IN | {name: sql_type(type_) for name, type_ in users.items()}
+    return _copy(connection, path, rows, "documents", columns)
 
 
-def _as_counts(values: Iterable[tuple[Any, int]]) -> list[dict[str, Any]]:
-    return [{"value": value, "documents": count} for value, count in values]
+def _in_parts(values: Values) -> Iterator[Values]:
+    """Yield the values of some documents at a time."""
+    for part in batches(len(values[0][2]), INSERTED_AT_ONCE):
+        yield [(name, type_, column[part]) for name, type_, column in values]
 
 
-def _items(store: DocumentStore, column: str) -> list[tuple[Any, int]]:
-    """Items of the lists in a quoted column with their numbers of documents."""
-    return store.fetch(
-        f"""SELECT item, count(*) FROM (
-            SELECT unnest(list_distinct({column})) AS item FROM {store.live(column)}
-        ) WHERE item IS NOT NULL GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT {LISTED_ITEMS}"""
-    )
-
-
-def _count_values(store: DocumentStore, column: str, limit: str = "") -> list[tuple[Any, int]]:
-    """Values of a quoted column with their numbers of documents, the most frequent first."""
-    return store.fetch(
-        f"""SELECT {column}, count(*) FROM {store.live(column)}
-        WHERE {column} IS NOT NULL GROUP BY 1 ORDER BY 2 DESC, 1 {limit}"""
-    )
-
-
-def is_replaceable(type_: str) -> bool:
-    """True for a type that was guessed for a column without values, or with empty lists only."""
-    return type_ == "JSON" or type_.endswith("[]")
-
-
-def has_values(store: DocumentStore, column: str) -> bool:
-    """True if a column has values other than empty lists."""
-    name = identifier(column)
-    return bool(store.fetch(f"SELECT 1 FROM documents WHERE {name}::VARCHAR <> '[]' LIMIT 1"))
-
-
-def has_lists(store: DocumentStore, column: str) -> bool:
-    """True if a column has values, or empty lists."""
-    name = identifier(column)
-    return bool(store.fetch(f"SELECT 1 FROM documents WHERE {name} IS NOT NULL LIMIT 1"))
-
-
-def check_digits(store: DocumentStore, column: str, type_: str) -> None:
-    """Raise `InputError` if existing values don't fit a wider type, or would lose digits."""
-    name = identifier(column)
-    current = store.columns[column]
-
-    # What may be wrong with a value -> the SQL condition of such values.
-    wrong = {"does not fit": f"{name} IS NOT NULL AND TRY_CAST({name} AS {type_}) IS NULL"}
-    if type_.rstrip("[]") in ("FLOAT", "DOUBLE"):
-        loses_digits = f"TRY_CAST({name}::{type_} AS {current}) IS DISTINCT FROM {name}"
-        wrong["would lose digits"] = loses_digits
-    for why, condition in wrong.items():
-        rows = store.fetch(f"SELECT {name} FROM documents WHERE {condition} LIMIT 1")
-        if rows:
-            raise InputError(
-                f"column {column!r} holds {current}; the new values are {type_}, in which "
-                f"{rows[0][0]} {why}"
-            )
-
-
-def arrow_table(store: DocumentStore, rows: Rows) -> Any:
-    """Id, title, text and the user's columns of documents, given their rows (n,) in order.
-
-    Returns a `pyarrow.Table`; requires pyarrow. Values of JSON, UUID and `NOT_IN_ARROW` are
-    text.
-    """
-    types = dict.fromkeys(("id", "title", "text"), "VARCHAR") | dict(store.columns)
+def _copy(
+    connection: duckdb.DuckDBPyConnection,
+    path: Path,
+    rows: range,
+    table: str,
+    columns: Mapping[str, str],
+) -> ColumnFile:
+    """Write some rows of a table to a file."""
     selected = []
-    for name, type_ in types.items():
-        column = identifier(name)
-        selected.append(f"{column}::VARCHAR AS {column}" if type_ in NOT_IN_ARROW else column)
-
-    condition = '"row" BETWEEN ? AND ? AND "row" IN (SELECT unnest(?::BIGINT[]))'
-    first, last = (int(rows[0]), int(rows[-1])) if len(rows) else (0, 0)
-    values = [first, last, rows.tolist()]
-
-    # Fetch some columns at a time, and join them into one table.
-    parts = list[Any]()
-    for few in batches(len(selected), COLUMNS_AT_ONCE):
-        sql = f'SELECT {", ".join(selected[few])} FROM documents WHERE {condition} ORDER BY "row"'
-        parts.append(_fetch_table(store, sql, values))
-        if len(parts[-1]) != len(rows):
-            raise CorruptError(f"{store.path}: several documents have the same row")
-    table = parts[0]
-    for part in parts[1:]:
-        for name in part.column_names:
-            table = table.append_column(name, part[name])
-    return table
+    for name, type_ in columns.items():
+        # Parquet's intervals have no microseconds.
+        selected.append(_as(identifier(name), type_, type_.replace("INTERVAL", "VARCHAR")))
+    sql = f"""SELECT {", ".join(selected)} FROM {table}
+        WHERE "row" >= {rows.start} AND "row" < {rows.stop}"""
+    record = publish(
+        path, lambda new: connection.execute(f"COPY ({sql}) TO {literal(str(new))} ({OPTIONS})")
+    )
+    return ColumnFile(record.name, record.bytes, record.sha256, rows.start, rows.stop)
 
 
-def _fetch_table(store: DocumentStore, sql: str, values: list[Any]) -> Any:
-    """All rows of a query as a `pyarrow.Table`; requires pyarrow."""
-    import_module("duckdb")  # the package adds relations to the connections of its extension
-    with store.reading() as cursor:
-        return cursor.sql(sql, params=values).to_arrow_table()
+def to_merge(files: Sequence[ColumnFile]) -> int:
+    """Position from which all files should be merged; the number of files if none should.
 
+    From there on, at least `ALIKE` files have over an eighth of the rows of the first one.
 
-def folder_counts(
-    documents: Mapping[str, int], most: int = LISTED_FOLDERS
-) -> list[tuple[str, int]]:
-    """Count the documents in each folder and below it; "" has those in no folder.
-
-    Folders are listed level by level as long as all of a level fit into `most`; of the first level,
-    those with the most documents.
-
-    >>> folder_counts({"": 1, "tea": 2, "tea/green": 3, "cake/old/burnt": 1}, 5)
-    [('', 1), ('cake', 1), ('cake/old', 1), ('tea', 5), ('tea/green', 3)]
+    >>> to_merge([ColumnFile("a", 1, "", 0, 9)] + 7 * [ColumnFile("b", 1, "", 9, 10)])
+    8
+    >>> to_merge([ColumnFile("a", 1, "", 0, 7)] + 7 * [ColumnFile("b", 1, "", 7, 8)])
+    0
     """
-    # The documents of a folder count for all folders around it.
-    counts = Counter[str]()
-    for folder, count in documents.items():
-        counts[folder] += count
-        for end, character in enumerate(folder):
-            if character == "/" and end:
-                counts[folder[:end]] += count
-
-    # Levels of folders from the top, as long as they fit.
-    levels = defaultdict[int, list[str]](list)
-    for folder in counts:
-        levels[folder.count("/")].append(folder)
-    listed = list[str]()
-    for _, folders in sorted(levels.items()):
-        if listed and len(listed) + len(folders) > most:
-            break
-        listed += nlargest(most, folders, key=lambda folder: counts[folder])
-
-    # A folder comes before those in it.
-    in_order = sorted(listed, key=lambda folder: folder.split("/"))
-    return [(folder, counts[folder]) for folder in in_order]
+    for position, first in enumerate(files):
+        of_similar_size = sum(ALIKE * len(each) > len(first) for each in files[position:])
+        if of_similar_size >= ALIKE:
+            return position
+    return len(files)
 
 
-def wider(*types: str) -> str:
-    """The type in which DuckDB combines several types; VARCHAR if it has none.
+Typed = tuple[str, Mapping[str, str]]
+"""A table or the path of a file, and the DuckDB types of its columns."""
 
-    >>> wider("BIGINT", "DOUBLE")
-    'DOUBLE'
+
+def file_columns(connection: duckdb.DuckDBPyConnection, path: Path) -> dict[str, str]:
+    """The columns of a file, name -> DuckDB type."""
+    sql = f"DESCRIBE SELECT * FROM {_read([path])}"
+    return {name: type_ for name, type_, *_ in connection.execute(sql).fetchall()}
+
+
+def _read(paths: Sequence[Path]) -> str:
+    """SQL that reads files; names of folders such as year=2024 are no columns."""
+    names = ", ".join(one_file(str(path)) for path in paths)
+    return f"read_parquet([{names}], hive_partitioning=false)"
+
+
+def documents_query(
+    files: Sequence[tuple[Path, Mapping[str, str]]],
+    users: Mapping[str, str],
+    table: Typed | None = None,
+) -> str:
+    """The query of all documents, with the user's columns in their committed types.
+
+    Columns that a file lacks are NULL.
+
+    Parameters
+    ----------
+    files : path and columns of each file.
+    users : all of the user's columns.
+    table : a table of later documents, with its columns.
     """
-    values = ", ".join(f"NULL::{type_}" for type_ in types)
-    with connect() as scratch:  # an error must not abort a transaction
-        try:
-            ((common,),) = scratch.execute(f"SELECT typeof(coalesce({values}))").fetchall()
-        except duckdb.Error:
-            return "VARCHAR"
-    return str(common)
+    # Files with equal columns are read together, which takes half the time.
+    sources = list[Typed]()
+    for columns, group in groupby(files, key=lambda file: file[1]):
+        sources.append((_read([path for path, _ in group]), columns))
+    if table is not None:
+        sources.append(table)
+    queries = [_select(source, columns, users) for source, columns in sources]
+    return " UNION ALL ".join(queries or [f"{_select('', {}, users)} WHERE false"])
 
 
-def widening_notes(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
-    """Messages about columns that became text."""
-    notes = []
-    for name, type_ in before.items():
-        if type_ not in TEXTS and after.get(name) == "VARCHAR":
-            notes.append(f"column {name!r} was {type_} and is text now")
-    return notes
+def _select(source: str, columns: Mapping[str, str], users: Mapping[str, str]) -> str:
+    """The query of one table or file."""
+    selected = list[str]()
+    for name, type_ in [*BUILT_IN.items(), *users.items()]:
+        quoted = identifier(name)
+        if name in columns:
+            selected.append(_as(quoted, columns[name], sql_type(type_)))
+        else:
+            selected.append(f"NULL::{sql_type(type_)} AS {quoted}")
+    return f"SELECT {', '.join(selected)}" + (f" FROM {source}" if source else "")
+
+
+def _as(column: str, old: str, new: str) -> str:
+    """SQL of a quoted column in another type: what `column_types.stored` makes of its values."""
+    if old == new:
+        return column
+    if new == "JSON":
+        return f"to_json({column}) AS {column}"
+    text = f"{column}::{new}"
+    if new == "VARCHAR" and old == "DOUBLE":
+        is_whole = f"{column} = trunc({column}) AND abs({column}) < {EXACT}"
+        text = f"CASE WHEN {is_whole} THEN {column}::BIGINT::VARCHAR ELSE {text} END"
+    elif new == "VARCHAR" and old.endswith("[]"):
+        text = f"to_json({column})::VARCHAR"
+    elif new == "VARCHAR" and old == FRACTIONS:
+        text = f"rtrim(rtrim({text}, '0'), '.')"
+    elif new == "VARCHAR" and old in PRINTED:  # DuckDB omits zeros at the end of a fraction
+        padded = f"rpad({text}, {PRINTED[old]}, '0')"
+        text = f"CASE WHEN contains({text}, '.') THEN {padded} ELSE {text} END"
+    elif new == "VARCHAR" and old == "BLOB":
+        text = f"base64({column})"
+    return f"{text} AS {column}"

@@ -1,4 +1,4 @@
-"""Derived files: segments, lines and words, each rebuilt from another one when necessary.
+"""The log, and files that are derived from it: columns and words.
 
 A commit that adds more than a few rows names a folder with the words of all rows; most of its files
 are those of the previous folder.
@@ -7,14 +7,10 @@ are those of the previous folder.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
-from itertools import chain, islice
 from pathlib import Path
-from typing import Any
-
-import numpy as np
 
 from slimdex.errors import CorruptError
 from slimdex.indexes.arrays import NO_ROWS, Rows, batches, from_row
@@ -22,23 +18,16 @@ from slimdex.system.progress import progress
 
 from ..lexical.tokens import TERMS, Terms
 from ..lexical.word_index import WordIndex, would_merge, write_extended
+from .columns import write_columns
 from .document_store import DocumentStore
-from .lines import (
-    NONE_COMPRESSED,
-    CompressedLines,
-    DocumentFile,
-    line_and_rows,
-    text_value,
-)
-from .new_documents import NO_DOCUMENTS, NewDocuments
+from .log import Log, PackedBlock
+from .new_documents import NewDocuments
 from .next_commit import AppendedFile, Change
-from .segments import write_segment
 from .snapshot import Snapshot
-from .state import MOST_LATE, Lines, Segment, State
+from .state import MOST_LATE, ColumnFile, State
 
 READ_AT_ONCE = 1024
-VALUES_AT_ONCE = 1 << 20
-"""Documents, and values of their columns, read from the segments at a time."""
+"""Documents read from the log at a time."""
 LATE_SHARE = 4
 LONGEST_LATE = 1 << 14
 """The lexical index may lack at most one row in so many, and texts of at most so many bytes."""
@@ -47,161 +36,51 @@ MOST_DELETED = 0.2
 
 
 def with_documents(change: Change, state: State) -> tuple[State, list[AppendedFile]]:
-    """Append the lines of a change's new documents.
+    """Append the records of a change's new documents to the log.
 
-    If the type of a column has changed, all lines are rewritten, since older values changed too.
-    Returns the state with these lines, and the two files that have grown.
+    Returns the state with the longer log, and its two files. Raises `CorruptError` if the log then
+    has another number of rows than the state.
     """
-    new = change.new
-    lines = change.base.state.lines
-    if lines is None or not lines.fit(change.columns):
-        store = change.base.store.with_columns(change.columns)
-        return with_new_documents(store, state, change.path, new)
-    file = DocumentFile(change.path, lines, change.base.state.rows)
-    return _append_lines(state, file, new.lines_and_rows(), change.columns, new.compressed)
+    base = change.base.state
+    return with_blocks(Log(change.path, base.log, base.rows), state, change.new.blocks)
 
 
-def with_new_documents(
-    store: DocumentStore,
-    state: State,
-    folder: Path,
-    new: NewDocuments = NO_DOCUMENTS,
-    *,
-    live: bool = False,
+def with_blocks(
+    log: Log, state: State, blocks: Iterable[PackedBlock]
 ) -> tuple[State, list[AppendedFile]]:
-    """Write the lines of a store's documents, then of new ones, to new files of a folder.
-
-    With `live`, deleted documents of the store are left out. Returns the state with these lines,
-    and both files.
-    """
-    lines = Lines(state.new_name("documents"), state.new_name("offsets"), is_whole=True)
-    try:
-        for name in lines.names:
-            (folder / name).unlink(missing_ok=True)  # of a commit that failed
-        old = map(line_and_rows, _values(store, 0, store.rows, live=live))
-        every_line = chain(old, new.lines_and_rows())
-        return _append_lines(state, DocumentFile(folder, lines, 0), every_line, store.columns)
-    except BaseException:
-        for name in lines.names:
-            (folder / name).unlink(missing_ok=True)
-        raise
+    """Append blocks of records to a log; returns as `with_documents`."""
+    before = [file.nbytes for file in log.files]
+    longer = log.append(blocks)
+    if longer.rows != state.rows:
+        path = log.files[0].path
+        raise CorruptError(f"{path}: documents of {longer.rows} rows; expected {state.rows}")
+    return replace(state, log=longer.state), [*map(AppendedFile, longer.files, before)]
 
 
-def restore_dictionary(snapshot: Snapshot) -> list[str]:
-    """Restore damaged lines of the dictionary from the segments.
-
-    The dictionary is the first lines of the file of documents. Without it, later lines can't be
-    read, including those of documents that are in no segment yet. Returns one message about the
-    restored lines in a list, which is empty if none was restored.
-    """
-    state = snapshot.state
-    damaged = snapshot.store.damaged_in_dictionary()
-    if state.lines is None or not damaged:
-        return []
-
-    # Only segments have the values of lost lines; the rows after them can't be read yet.
-    file = DocumentFile(snapshot.path, state.lines, state.rows)
-    in_segments = replace(snapshot.manifest, state=replace(state, rows=state.segment_rows))
-    store = DocumentStore(snapshot.store.engine, in_segments)
-    restored = 0
-    for row in damaged:
-        (values,) = _values(store, row, row + 1)
-        restored += file.restore(row, values)
-    if not restored:
-        return []
-    return [f"{snapshot.path / state.lines.documents}: damaged in {restored} documents"]
-
-
-def with_rebuilt_segments(
-    store: DocumentStore, state: State, damaged: Collection[Segment]
+def with_columns_again(
+    store: DocumentStore, state: State, damaged: Collection[ColumnFile]
 ) -> State:
-    """Return the state with damaged segments rebuilt from the lines.
+    """Return the state with damaged files of columns derived from the log again.
 
-    Raises `CorruptError` if a line is damaged, too.
+    Raises `CorruptError` if a record is damaged.
     """
-    segments = list[Segment]()
-    for segment in state.segments:
-        if segment not in damaged:
-            segments.append(segment)
-            continue
-        state = replace(state, generation=state.generation + 1)
-        path = store.path / state.new_name("segment")
-        segments.append(_from_lines(store, path, range(segment.first, segment.stop)))
-    return replace(state, segments=segments)
+    files = list[ColumnFile]()
+    for file in state.column_files:
+        if file in damaged:
+            state = replace(state, generation=state.generation + 1)
+            path = store.path / state.new_name("columns")
+            file = new_columns(store, path, range(file.first, file.stop))
+        files.append(file)
+    return replace(state, column_files=files)
 
 
-def _from_lines(store: DocumentStore, path: Path, rows: range) -> Segment:
-    """Write a segment of the documents of some rows, read from their lines."""
-    spans = batches(rows.stop, READ_AT_ONCE, rows.start)
-    parts = (store.values_in_lines(span.start, span.stop) for span in spans)
+def new_columns(store: DocumentStore, path: Path, rows: range) -> ColumnFile:
+    """Write the file of the columns of some rows, derived from the log."""
+    parts = (
+        store.part(span.start, span.stop) for span in batches(rows.stop, READ_AT_ONCE, rows.start)
+    )
     with store.connection() as connection:
-        return write_segment(connection, path, rows, [*store.columns.items()], parts)
-
-
-def check_lines(snapshot: Snapshot) -> None:
-    """Raise `CorruptError` if a document has other values in the lines than in its segment."""
-    state = snapshot.state
-    store = snapshot.store
-    if state.lines is None or not state.lines.fit(store.columns):
-        return
-
-    # Documents of segments, in order; later ones are only in lines.
-    file = DocumentFile(snapshot.path, state.lines, state.rows)
-    firsts = snapshot.document_rows.first_rows(np.arange(state.segment_rows)).tolist()
-    documents = _values(store, 0, state.segment_rows, stage="comparing documents")
-    documents_by_row = zip(firsts, documents, strict=True)
-    while few := dict(islice(documents_by_row, READ_AT_ONCE)):
-        different = file.others(few)
-        if different:
-            path = snapshot.path / state.lines.documents
-            raise CorruptError(f"{path}: row {different[0]} differs from its segment")
-
-
-def _append_lines(
-    state: State,
-    file: DocumentFile,
-    lines: Iterator[tuple[bytes, int]],
-    columns: Mapping[str, str],
-    known: CompressedLines = NONE_COMPRESSED,
-) -> tuple[State, list[AppendedFile]]:
-    """Append lines to a file; return the state with them, and both files that have grown.
-
-    `lines` has each document's line and number of rows; `known` are lines already compressed.
-    Raises `CorruptError` if the file then has another number of rows than the state.
-    """
-    before = [each.nbytes for each in file.files]
-    file = file.append(lines, columns, known)
-    if file.rows != state.rows:
-        path = file.files[0].path
-        raise CorruptError(f"{path}: documents of {file.rows} rows; expected {state.rows}")
-    grown = map(AppendedFile, file.files, before)
-    return replace(state, lines=file.lines), [*grown]
-
-
-def _values(
-    store: DocumentStore,
-    start: int,
-    stop: int,
-    *,
-    live: bool = False,
-    stage: str = "copying documents",
-) -> Iterator[Sequence[Any]]:
-    """Yield the values for the lines of documents from the segments, and report progress.
-
-    These are id, title, `text_value` and the user's columns of each document that begins at a row
-    from `start` to before `stop`; with `live`, only of live documents.
-    """
-    # Documents with many columns are read few at a time.
-    columns = max(len(store.columns), 1)
-    documents_at_once = max(min(READ_AT_ONCE, VALUES_AT_ONCE // columns), 1)
-    for part in batches(stop, documents_at_once, start):
-        cuts = store.cuts_between(part.start, part.stop)
-        values = store.values(part.start, part.stop, live=live)
-        for row, id, title, text, origin, *metadata in values:
-            if live:  # rows are renumbered, but changed origins are known by the old numbers
-                origin = store.origins.get(row, origin)
-            yield [id, title, text_value(text, cuts.get(row), origin), *metadata]
-        progress(stage, part.stop - start, stop - start)
+        return write_columns(connection, path, rows, [*store.columns.items()], parts)
 
 
 def with_words(
@@ -345,10 +224,13 @@ def rows_with_text(
 
     Both are empty for `deleted` rows. With `live`, rows of deleted documents are left out instead.
     """
-    row = start
-    deleted_rows = set(from_row(deleted, start).tolist())
-    for part in batches(stop, READ_AT_ONCE, start):
-        for id_and_text in store.ids_and_contents(part.start, part.stop, live=live):
-            yield ("", "") if row in deleted_rows else id_and_text
-            row += 1
-        progress("indexing words", part.stop - start, stop - start)
+    deleted_rows = set(from_row(store.manifest.deleted if live else deleted, start).tolist())
+    for number, (first, record) in enumerate(store.records(start, stop)):
+        for row, text in enumerate(record.contents, first):
+            if row not in deleted_rows:
+                yield record.document.id, text
+            elif not live:
+                yield "", ""
+        if number % READ_AT_ONCE == 0:
+            progress("indexing words", first - start, stop - start)
+    progress("indexing words", stop - start, stop - start)

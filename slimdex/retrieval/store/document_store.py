@@ -1,19 +1,14 @@
-"""DocumentStore: the documents of one commit, as DuckDB reads them from its segments.
-
-An origin is where a document came from: a digest of the place (32 characters), "/", and a stamp
-that changes with the file, or none if unknown. `sources.origins` writes them.
-"""
+"""DocumentStore: the documents of one commit: their records in the log, and queries of columns."""
 
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from itertools import chain
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from weakref import finalize
 
 import numpy as np
@@ -24,30 +19,19 @@ from slimdex.indexes.arrays import Rows, batches, union, without
 from slimdex.system.duckdb_library import duckdb, identifier, literal
 from slimdex.system.once import Once, cached_property
 
-from ..column_types import restore_values
-from ..documents import BUILT_IN_COLUMNS, Document, content
+from ..column_types import sql_type, stored
+from ..documents import BUILT_IN_COLUMNS, Document
+from .columns import Part, Typed, column_values, documents_query, unnest_query
 from .engine import Engine, Session, disk_error, disk_errors, is_damage, one_line, statement_error
-from .lines import DICTIONARY, LONGEST_LINE, LONGEST_TRAILING, DocumentFile
+from .log import Log
 from .manifest import Manifest
-from .passages import DocumentPassages, DocumentRows, passages_of
+from .origins import Origins, read_origins
 from .readings import ReadingFile, Readings
-from .segments import (
-    BARE_DOCUMENTS,
-    CHANGED,
-    GONE,
-    TABLES,
-    TRAILING,
-    Origins,
-    Values,
-    check_type,
-    read_origins,
-    table_values,
-    unnest_query,
-    views_of,
-)
-from .state import CANT_REBUILD
+from .record import Record, read_document, read_record
 from .where.conditions import TEXT_COLUMNS
 from .where.validation import SlowConditionError, check, limiting, reads_clock, refusal
+
+T = TypeVar("T")
 
 COLUMNS_AT_ONCE = 500
 """Columns per query: DuckDB holds 2,048 values of each in memory, several times."""
@@ -55,10 +39,15 @@ IDS_AT_ONCE = 65_536
 MOST_RECENT = 4096
 RECENT_SHARE = 64
 """Most recent hashes kept unsorted: this many, or a share of the sorted ones if that is more."""
-MOST_FROM_LINES = 4096
-MOST_BYTES = 1 << 26
-"""Most documents that a change reads from the lines, and their bytes there: a query of more takes
-less time, and need not read their texts."""
+MOST_FROM_LOG = 4096
+"""Most documents whose ids are read from the log: a query of more takes less time."""
+READ_AT_ONCE = 256
+"""Records in memory at a time."""
+BARE_DOCUMENTS = '(SELECT "row", id, title, text FROM documents)'
+"""The documents without the user's columns, whose names may be any word of our queries.
+
+Queries read `documents` itself only for those columns, and then without a join.
+"""
 SAMPLES = 3
 SAMPLE_CHARACTERS = 40
 """Values of a column that the error for a condition shows, and the characters of each."""
@@ -70,8 +59,6 @@ COMPARED_CHARACTERS = 100
 the index has at most `COMPARED` rows, which takes some milliseconds."""
 Hashed = NDArray[np.int64]
 """Hashes of the ids of documents, and their rows (2, n)."""
-Tables = list[tuple[str, Mapping[str, str]]]
-"""Tables of documents, and the user's columns in each: name -> DuckDB type."""
 BETWEEN = '"row" >= ? AND "row" < ?'
 AMONG = '"row" IN (SELECT unnest(?::BIGINT[]))'
 """Conditions on rows: from one to before another, and a list."""
@@ -97,7 +84,7 @@ class IdHashes:
     """Python's hash of the id of each document in the rows before `stop`, and its row.
 
     Most added documents are new, and a few replace others. The hashes show this without a query,
-    which would attach every segment. The rows are valid in one `State.epoch`.
+    which would open all columns. The rows are valid in one `State.epoch`.
     """
 
     older: Hashed  # sorted
@@ -165,12 +152,12 @@ def _in_order(hashed: Hashed) -> Hashed:
 class DocumentStore:
     """The documents of one commit, which never change; any thread may read.
 
-    A document is identified by its first row. Queries read the views `documents` and `passages`,
-    which have all rows, also deleted ones. `origins` has the row, id and origin of each document.
+    A document is identified by its first row. Queries read the view `documents`, which has all
+    rows, also deleted ones.
 
     Attributes
     ----------
-    columns : the user's: name -> DuckDB type.
+    columns : the user's: name -> type.
     rows : documents before this row are visible.
     changed_origins : the content of the file of origins.
     id_cache : ids that this process knows, shared by the stores of all commits.
@@ -183,7 +170,6 @@ class DocumentStore:
         state = manifest.state
         self.engine = engine
         self.manifest = manifest
-        self.segments = state.segments
         self.rows = state.rows
         self.epoch = state.epoch
         self.columns: Mapping[str, str] = manifest.columns
@@ -201,8 +187,8 @@ class DocumentStore:
             self.readings = before.readings.at_commit(file)
             if before.origins_file == self.origins_file:
                 self.changed_origins = before.changed_origins
-        self._made: tuple[Session, str] | None = None  # where the views are: see `_schema`
-        self._has_gone = False  # whether the table `gone` is there: see `_make_gone`
+        self._made: tuple[Session, str] | None = None  # where the view is: see `_schema`
+        self._tables = set[str]()  # tables that were made beside it: see `_table`
 
     def at_commit(self, manifest: Manifest) -> DocumentStore:
         """Return the documents of a later commit, sharing what is known about ids and origins.
@@ -212,16 +198,14 @@ class DocumentStore:
         store = DocumentStore(self.engine, manifest, self)
         return self if self._has_documents_of(store) else store
 
-    def with_columns(self, columns: Mapping[str, str]) -> DocumentStore:
-        """Return these documents as if their columns had these types; there may be more columns."""
-        return DocumentStore(self.engine, replace(self.manifest, columns=dict(columns)), self)
-
     def _has_documents_of(self, other: DocumentStore) -> bool:
         """True if both stores have the same documents, columns and files."""
+        state = self.manifest.state
+        now = other.manifest.state
         return (
-            (self.segments, self.rows, self.epoch, self.origins_file, self.readings.file)
-            == (other.segments, other.rows, other.epoch, other.origins_file, other.readings.file)
-            and self.manifest.state.lines == other.manifest.state.lines
+            (state.column_files, state.log, self.rows, self.epoch)
+            == (now.column_files, now.log, other.rows, other.epoch)
+            and (self.origins_file, self.readings.file) == (other.origins_file, other.readings.file)
             and dict(self.columns) == dict(other.columns)
             and np.array_equal(self.manifest.deleted, other.manifest.deleted)
         )
@@ -233,19 +217,20 @@ class DocumentStore:
 
     @property
     def origins(self) -> Origins:
-        """The origins that differ from those in the segments."""
+        """The origins that differ from those in the log."""
         return self.changed_origins.get(lambda: read_origins(self.path, self.origins_file))
 
     @contextmanager
     def reading(self) -> Iterator[duckdb.DuckDBPyConnection]:
-        """A connection for this thread, to which the segments and views are attached.
+        """A connection for this thread, with the view of the documents.
 
-        Raises `CorruptError` if damaged data were read, or a segment is missing, `UnreadableError`
-        if the disk or memory failed, and `StatementError` if DuckDB refused a statement.
+        Raises `CorruptError` if a file is damaged or missing, `UnreadableError` if the disk or
+        memory failed, or others have removed a file, and `StatementError` if DuckDB refused a
+        statement.
         """
         session = None
         try:
-            # One thread at a time attaches segments, but several may query.
+            # One thread at a time makes views, but several may query.
             with self.session() as session:
                 schema = self._schema(session)
                 cursor = session.take(schema)
@@ -260,14 +245,9 @@ class DocumentStore:
                 self.engine.restart()
             raise self._read_error(error) from error
 
-    def open(self) -> None:
-        """Open the segments: they stay readable after they are removed from the folder."""
-        with self.reading():
-            pass
-
     @contextmanager
     def session(self) -> Iterator[Session]:
-        """The session in which the segments are or will be attached, for one thread at a time.
+        """The session in which the view is or will be, for one thread at a time.
 
         It stays the same when others start a new one, except after a failure.
         """
@@ -277,151 +257,105 @@ class DocumentStore:
 
     @contextmanager
     def connection(self) -> Iterator[duckdb.DuckDBPyConnection]:
-        """Open a connection to which the segments need not be attached."""
+        """Open a connection in which the view need not be."""
         with self.session() as session:
             cursor = session.cursor()
         try:
             yield cursor
+        except disk_errors() as error:
+            raise disk_error(self.path, error) from error
         finally:
             with suppress(duckdb.Error):
                 cursor.close()
 
     def _schema(self, session: Session) -> str:
-        """Return the schema of this commit's views in a session, created on first use."""
+        """Return the schema of this commit's view in a session, created on first use."""
         if self._made is not None and self._made[0] is session:
             return self._made[1]
+        files = self.manifest.state.column_files
+        columns = session.columns(files)
+        schema = session.schema()
+        finalize(self, session.end, schema)
 
-        # Create a schema. Its segments stay attached as long as this store exists.
-        trailing = self._trailing_tables()
-        origins = self.origins_file if self.origins else None
-        names = [file.name for file in (*self.segments, origins) if file is not None]
-        schema = session.schema(names)
-        finalize(self, session.end, schema, names)
-
-        # Create its tables and views.
-        tables = self._tables(session, schema)
-        changed = None
-        if origins is not None:  # shared by all commits, as there may be many
-            values = [[*self.origins], [*self.origins.values()]]
-            changed = session.shared_table(origins.name, f"FROM {CHANGED}", values)
-        try:
-            session.fill(schema, trailing, views_of(tables, self.columns, changed))
-        except duckdb.Error as error:
-            if not trailing or isinstance(error, disk_errors()):
-                raise
-            why = f"rows after the segments ({one_line(error)})"  # not written by slimdex
-            raise CorruptError(f"{self.path}: {why}") from error
-
-        # Segments of earlier commits may be unused by now.
-        session.detach_unused()
+        # Rows after the files are few: they are in a table.
+        table = None
+        if self.manifest.state.column_rows < self.rows:
+            table = self._later_rows(session, schema)
+        paths = [self.path.absolute() / file.name for file in files]
+        view = documents_query([*zip(paths, columns, strict=True)], self.columns, table)
+        session.create(schema, "VIEW documents", view)
         self._made = (session, schema)
-        self._has_gone = False
+        self._tables = set()
         return schema
 
-    def _tables(self, session: Session, schema: str) -> Tables:
-        """The tables of documents: of the segments and, if rows follow these, in memory."""
-        tables: Tables = []
-        for segment, columns in zip(self.segments, session.columns(self.segments), strict=True):
-            tables.append((f"{identifier(segment.name)}.main.documents", columns))
-        state = self.manifest.state
-        if state.lines is not None and state.segment_rows < self.rows:
-            tables.append((f"memory.{schema}.{TRAILING}documents", state.lines.columns))
-        return tables
+    def _later_rows(self, session: Session, schema: str) -> Typed:
+        """Make a table of the rows after the files of columns; return its name and columns.
 
-    def _trailing_tables(self) -> dict[str, tuple[str, list[Any]]]:
-        """The queries, with their parameters, of tables of the rows after the segments, if any."""
-        trailing = self.trailing()
-        if trailing is None:
-            return {}
-        documents, passages = TABLES
-        document_values, passage_values = trailing
-        return {
-            f"{TRAILING}{documents}": unnest_query(document_values),
-            f"{TRAILING}{passages}": unnest_query(passage_values),
-        }
-
-    def trailing(self) -> tuple[Values, Values] | None:
-        """Values in both tables of the rows after the segments; None if there are no such rows.
-
-        Raises `CorruptError` if a line is damaged, or too long for a document after the segments.
+        Raises `CorruptError` if a record is damaged.
         """
-        start = self.manifest.state.segment_rows
-        if start == self.rows:
-            return None
-        try:
-            return self.values_in_lines(start, self.rows, LONGEST_TRAILING)
-        except CorruptError as error:
-            # A repair can restore the dictionary, but not the lines of these rows.
-            if self.damaged_in_dictionary():
-                raise
-            raise CorruptError(f"{str(error).partition(';')[0]}; {CANT_REBUILD}") from error
+        values = column_values(self.part(self.manifest.state.column_rows, self.rows))
+        sql, parameters = unnest_query(values)
+        session.create(schema, "TABLE later_documents", sql, parameters)
+        return f"memory.{schema}.later_documents", {name: type_ for name, type_, _ in values}
 
-    def values_in_lines(
-        self, start: int, stop: int, longest: int = LONGEST_LINE
-    ) -> tuple[Values, Values]:
-        """Read the values in both tables of a segment from the lines of its documents.
+    def part(self, start: int, stop: int, columns: Mapping[str, str] | None = None) -> Part:
+        """The columns of the documents that begin at the rows from `start` to before `stop`.
 
-        The documents begin at the rows from `start` to before `stop`. Raises `CorruptError` if a
-        line is missing, damaged or longer than `longest` bytes.
+        `columns` are the user's, name -> type; by default those of this commit. Raises
+        `CorruptError` if a record is damaged.
         """
-        lines = self.manifest.state.lines
-        if lines is None:
-            raise CorruptError(f"{self.path}: no lines of documents; {CANT_REBUILD}")
-        firsts = self.manifest.document_rows.first_rows(np.arange(start, stop)).tolist()
-        records = [*DocumentFile(self.path, lines, self.rows).records(firsts, longest).values()]
-
-        # The records' values by column.
-        columns = list[tuple[str, str, Sequence[Any]]]()
-        values_by_column = zip(*(record.values for record in records), strict=True)
-        for (name, type_), values in zip(lines.columns.items(), values_by_column, strict=True):
-            columns.append((name, check_type(type_), values))
-        documents = [record.document for record in records]
-        return table_values(firsts, documents, [record.cut for record in records], columns)
-
-    def damaged_in_dictionary(self) -> list[int]:
-        """Return the documents whose damaged lines make the rows after the segments unreadable.
-
-        These rows are only in lines, which are compressed with a dictionary: the first lines of the
-        file. Damaged lines of the dictionary can be restored, as their documents are also in
-        segments. Returns no documents if no line depends on the dictionary, or the file is too
-        short.
-        """
-        state = self.manifest.state
-        if state.lines is None or state.segment_rows == self.rows:
-            return []
-        if state.lines.bytes <= DICTIONARY:  # nothing is compressed yet
-            return []
-        first_rows = self.manifest.document_rows.first_rows(np.arange(state.segment_rows))
-        try:
-            file = DocumentFile(self.path, state.lines, self.rows)
-            return file.damaged_in_dictionary(first_rows)
-        except (CorruptError, OSError):  # truncated: documents after the segments are lost
-            return []
+        rows = list[int]()
+        records = list[Record]()
+        for row, record in self.records(start, stop):
+            rows.append(row)
+            records.append(record)
+        users = list[tuple[str, str, Sequence[Any]]]()
+        for position, (name, type_) in enumerate((columns or self.columns).items()):
+            values = []
+            for row, record in zip(rows, records, strict=True):
+                values.append(self._parsed(row, stored, record.value(position), type_))
+            users.append((name, type_, values))
+        return rows, [record.document for record in records], users
 
     def live(self, columns: str = "*", table: str = "documents") -> str:
         """Return the SQL of a subquery of the live documents in a table.
 
-        It may name the table `gone` of the present session, so use it only for the next query.
+        It may name a table of the present session, so use it only for the next query.
         """
         stop = self.rows
-        if not len(self.manifest.deleted):
+        deleted = self.manifest.deleted
+        if not len(deleted):
             return f'(SELECT {columns} FROM {table} WHERE "row" < {stop})'
-        self._make_gone()
+        documents = self.manifest.document_rows.first_rows(deleted)
+        self._table("gone", 'SELECT unnest(?::BIGINT[]) AS "row"', [documents.tolist()])
         return f'(SELECT {columns} FROM {table} ANTI JOIN gone USING ("row") WHERE "row" < {stop})'
 
-    def _make_gone(self) -> None:
-        """Make a table `gone` of the first rows of deleted documents, once in each session."""
+    @property
+    def _origins(self) -> str:
+        """The SQL of a subquery of the row, id and origin of each document, as `live`."""
+        if not self.origins:
+            return '(SELECT "row", id, slimdex_origin FROM documents)'
+        values = [[*self.origins], [*self.origins.values()]]
+        self._table(
+            "changed",
+            'SELECT unnest(?::BIGINT[]) AS "row", unnest(?::VARCHAR[]) AS slimdex_origin',
+            values,
+        )
+        return """(SELECT "row", id, CASE WHEN changed."row" IS NULL THEN documents.slimdex_origin
+            ELSE changed.slimdex_origin END AS slimdex_origin
+            FROM (SELECT "row", id, slimdex_origin FROM documents) documents
+            LEFT JOIN changed USING ("row"))"""
+
+    def _table(self, name: str, sql: str, values: Sequence[Any]) -> None:
+        """Make a table of a query in this commit's schema, once in each session."""
         with self.session() as session:
             schema = self._schema(session)
-            if not self._has_gone:
-                deleted = self.manifest.deleted
-                documents = deleted[self.manifest.document_rows.documents(deleted) == deleted]
-                gone = f"FROM {GONE}", [documents.tolist()]
-                session.fill(schema, {"gone": gone}, {})
-                self._has_gone = True
+            if name not in self._tables:
+                session.create(schema, f"TABLE {name}", sql, values)
+                self._tables.add(name)
 
     def fetch(self, sql: str, values: Sequence[Any] = ()) -> list[Any]:
-        """All rows of a query; DuckDB verifies checksums as it reads."""
+        """All rows of a query."""
         with self.reading() as cursor:
             return cursor.execute(sql, list(values)).fetchall()
 
@@ -438,156 +372,66 @@ class DocumentStore:
         return set(without(committed, self.manifest.deleted).tolist())
 
     @cached_property
-    def document_file(self) -> DocumentFile | None:
-        """The documents by row; None if only the segments have them in their current form."""
-        lines = self.manifest.state.lines
-        if lines is None or not lines.fit(self.columns):
-            return None
-        return DocumentFile(self.path, lines, self.rows).open()
+    def log(self) -> Log:
+        """The records of the documents, mapped: they stay readable when the files are removed."""
+        return Log(self.path, self.manifest.state.log, self.rows).open()
 
-    def in_lines(self, rows: Collection[int]) -> dict[int, Document] | None:
-        """Documents with the values that the segments have, such as JSON as text.
+    def documents(self, rows: Sequence[int]) -> dict[int, Document]:
+        """Read documents by their first rows; raises `CorruptError` if a record is damaged."""
+        columns = [*self.columns]
+        documents = dict[int, Document]()
+        for row, data in self.log.read(rows).items():
+            documents[row] = self._parsed(row, read_document, data, columns)
+        counts = {row: max(len(each.passages), 1) for row, each in documents.items()}
+        self._check_counts(counts)
+        return documents
 
-        None if they have to be read by a query: they are many or long, or their lines can't be
-        read.
-        """
-        if not rows:  # as of new ids: the files stay closed
-            return {}
-        if len(rows) <= MOST_FROM_LINES:
-            with suppress(CorruptError, OSError):  # others may have removed the files
-                file = self.document_file
-                if file is not None and file.size(rows) <= MOST_BYTES:
-                    untyped = dict.fromkeys(self.columns, "")  # without JSON, no value is parsed
-                    return file.documents(sorted(rows), untyped)
-        return None
+    def records_of(self, rows: Sequence[int]) -> dict[int, Record]:
+        """Read records by the documents' first rows; raises as `documents`."""
+        read = self.log.read(rows)
+        records = {row: self._parsed(row, read_record, data) for row, data in read.items()}
+        self._check_counts({row: record.row_count for row, record in records.items()})
+        return records
 
-    def is_in_lines(self, rows: Collection[int]) -> bool:
-        """True if `contents_of` needs no query for these documents."""
-        return self._contents_in_lines(rows) is not None
+    def _check_counts(self, counts: Mapping[int, int]) -> None:
+        """Raise `CorruptError` unless documents, by their first rows, have so many rows."""
+        expected = self.manifest.document_rows.counts_of(np.array([*counts], dtype=np.int64))
+        for (row, count), known in zip(counts.items(), expected.tolist(), strict=True):
+            if count != known:
+                path = self.log.files[0].path
+                raise CorruptError(f"{path}: row {row} has {count} passages; expected {known}")
 
-    def _contents_in_lines(self, rows: Collection[int]) -> list[str] | None:
-        """Texts to encode of documents; None if that requires a query.
+    def records(self, start: int = 0, stop: int | None = None) -> Iterator[tuple[int, Record]]:
+        """Yield the documents that begin at the rows from `start` to before `stop`, in order."""
+        records = self.log.scan(start, stop)
+        while some := dict(islice(records, READ_AT_ONCE)):
+            read = {row: self._parsed(row, read_record, data) for row, data in some.items()}
+            self._check_counts({row: record.row_count for row, record in read.items()})
+            yield from read.items()
 
-        A query is also required if a document is cut or has parts: the text of a passage depends on
-        its context, which a `Document` lacks.
-        """
-        read = self.in_lines(rows)
-        if read is None or any(each.passages or each.parts for each in read.values()):
-            return None
-        return [each.content for each in read.values()]
-
-    def read(self, rows: Sequence[int]) -> dict[int, Document]:
-        """Read documents by their rows.
-
-        Raises `CorruptError` if a JSON column holds invalid JSON, or two documents have the same
-        row.
-        """
-        documents = {}
+    def _parsed(self, row: int, read: Callable[..., T], *values: Any) -> T:
+        """Parse a record; raises `CorruptError` if it is invalid."""
         try:
-            for row, document in self._in_segments(rows).items():
-                metadata = restore_values(self.columns, [*document.metadata.values()])
-                documents[row] = replace(document, metadata=metadata)
-        except InputError as error:  # not written by slimdex
-            raise CorruptError(f"{self.path}: {error}") from error
-        return documents
-
-    def read_stored(self, rows: Sequence[int]) -> dict[int, Document]:
-        """Read documents with the values that the segments have, such as JSON as text."""
-        in_lines = self.in_lines(rows)
-        return self._in_segments(rows) if in_lines is None else in_lines
-
-    def _in_segments(self, rows: Sequence[int]) -> dict[int, Document]:
-        """Map first rows to their documents, read by queries."""
-        if not len(rows):
-            return {}
-        values_of = self._values(["id", "title", "text", *self.columns], rows)
-        cuts = self.cuts_of(rows)
-        documents = {}
-        for row, (id, title, text, *values) in values_of.items():
-            metadata = dict(zip(self.columns, values, strict=True))
-            document = Document(id, text, title, metadata)
-            documents[row] = cuts[row].of(document) if row in cuts else document
-        return documents
-
-    def _values(self, columns: Sequence[str], rows: Sequence[int]) -> dict[int, list[Any]]:
-        """Map documents, given by their first rows, to their values in these columns."""
-        numbers = [*map(int, rows)]
-        values_of = defaultdict[int, list[Any]](list)
-        for few in batches(len(columns), COLUMNS_AT_ONCE):
-            selected = ", ".join(map(identifier, columns[few]))
-            sql = f'SELECT "row", {selected} FROM documents WHERE {AMONG}'
-            for row, *values in self.fetch(sql, [numbers]):
-                values_of[row] += values
-        if any(len(values) != len(columns) for values in values_of.values()):
-            raise CorruptError(f"{self.path}: several documents have the same row")
-        return values_of
-
-    def values(self, start: int, stop: int, *, live: bool = False) -> list[Sequence[Any]]:
-        """Row, id, title, text, origin and the user's columns of documents, in order.
-
-        These are the documents that begin at the rows from `start` to before `stop`; if `live`,
-        without deleted ones.
-        """
-        table = self.live() if live else "documents"
-        with self.reading() as cursor:
-            return self._in_order(cursor, table, start, stop)
-
-    def _in_order(
-        self, cursor: duckdb.DuckDBPyConnection, table: str, start: int, stop: int
-    ) -> list[Sequence[Any]]:
-        """Read what `values` returns from a table of documents, some columns at a time."""
-        columns = ["row", "id", "title", "text", "slimdex_origin", *self.columns]
-        parts = list[list[Any]]()
-        for few in batches(len(columns), COLUMNS_AT_ONCE):
-            selected = ", ".join(map(identifier, columns[few]))
-            sql = f'SELECT {selected} FROM {table} WHERE {BETWEEN} ORDER BY "row"'
-            parts.append(cursor.execute(sql, [start, stop]).fetchall())
-        if len(parts) == 1:
-            return parts[0]
-        return [[*chain.from_iterable(row)] for row in zip(*parts, strict=True)]
+            return read(*values)
+        except (ArithmeticError, TypeError, ValueError) as error:
+            raise CorruptError(
+                f"{self.log.files[0].path}: row {row} is no document ({error})"
+            ) from error
 
     def contents(self, start: int, stop: int) -> list[str]:
         """Texts to encode of the rows from `start` to before `stop`."""
-        # Only the first document may begin before `start`, and only the last end after `stop`.
-        first = self._first_row(start)
+        first = int(self.manifest.document_rows.documents(np.array([start]))[0])
         texts = list[str]()
-        cuts = self.cuts_between(first, stop)
-        for row, _, passages in self._contents(BARE_DOCUMENTS, BETWEEN, [first, stop], cuts):
-            texts += passages[max(start - row, 0) : stop - row]
+        for row, record in self.records(first, stop):
+            texts += record.contents[max(start - row, 0) : stop - row]
         return texts
-
-    def ids_and_contents(
-        self, start: int, stop: int, *, live: bool = False
-    ) -> Iterator[tuple[str, str]]:
-        """Id and text to encode of each row of the documents that begin before row `stop`.
-
-        They begin at row `start` or later. If `live`, deleted documents are omitted.
-        """
-        table = self.live('"row", id, title, text') if live else BARE_DOCUMENTS
-        cuts = self.cuts_between(start, stop)
-        for _, id, passages in self._contents(table, BETWEEN, [start, stop], cuts):
-            yield from ((id, each) for each in passages)
 
     def contents_of(self, documents: Rows) -> list[str]:
         """Texts to encode of each row of documents, given in order."""
-        if not len(documents):
-            return []
-        rows = documents.tolist()
-        contents = self._contents_in_lines(rows)
-        if contents is not None:
-            return contents
         texts = list[str]()
-        for _, _, passages in self._contents(BARE_DOCUMENTS, AMONG, [rows], self.cuts_of(rows)):
-            texts += passages
+        for record in self.records_of(documents.tolist()).values():
+            texts += record.contents
         return texts
-
-    def _contents(
-        self, table: str, where: str, values: list[Any], cuts: Mapping[int, DocumentPassages]
-    ) -> Iterator[tuple[int, str, list[str]]]:
-        """Row, id and texts to encode of documents, in order."""
-        sql = f'SELECT "row", id, title, text FROM {table} WHERE {where} ORDER BY "row"'
-        for row, id, title, text in self.fetch(sql, values):
-            yield row, id, cuts[row].contents(text) if row in cuts else [content(title, text)]
 
     def reads_clock(self, where: str) -> bool:
         """True if a condition may hold for other documents a moment later."""
@@ -642,67 +486,17 @@ class DocumentStore:
         sql = f"SELECT {text} FROM documents WHERE {name} IS NOT NULL LIMIT {SAMPLES}"
         values = ", ".join(literal(value) for (value,) in self.fetch(sql))
         type_ = (TEXT_COLUMNS | dict(self.columns))[column]
-        return f"; {column} is {type_}" + (f", such as {values}" if values else "")
-
-    def document_rows(self, stop: int, start: int = 0) -> DocumentRows:
-        """Documents with several rows that begin at the rows from `start` to before `stop`."""
-        sql = f'SELECT "row", len(starts) AS count FROM passages WHERE count > 1 AND {BETWEEN}'
-        with self.reading() as cursor:
-            table = cursor.execute(f'{sql} ORDER BY "row"', [start, stop]).fetchnumpy()
-        return DocumentRows(table["row"].astype(np.int64), table["count"].astype(np.int64))
-
-    def _first_row(self, row: int) -> int:
-        """First row of the document of a row."""
-        # The last document before it that has several rows may include it.
-        documents = self.fetch(
-            'SELECT "row", len(starts) FROM passages WHERE "row" < ? AND len(starts) > 1 '
-            'ORDER BY "row" DESC LIMIT 1',
-            [row],
-        )
-        for first, count in documents:
-            if row < first + count:
-                return int(first)
-        return row
-
-    def cuts_between(self, start: int, stop: int) -> dict[int, DocumentPassages]:
-        """Map the documents that begin at the rows from `start` to before `stop` to their cuts.
-
-        Documents of one passage without parts are omitted.
-        """
-        return self._cuts(BETWEEN, [start, stop])
-
-    def cuts_of(self, rows: Sequence[int]) -> dict[int, DocumentPassages]:
-        """Map documents, given by their first rows, to their cuts.
-
-        Documents of one passage without parts are omitted.
-        """
-        return self._cuts(AMONG, [[*map(int, rows)]])
-
-    def _cuts(self, where: str, values: list[Any]) -> dict[int, DocumentPassages]:
-        """Map documents to their cuts; `where` is a condition on rows with these parameters."""
-        rows = self.fetch(
-            f'SELECT "row", starts, ends, contexts, parts FROM passages WHERE {where}',
-            values,
-        )
-        try:
-            return {row: passages_of(*cut) for row, *cut in rows}
-        except (TypeError, ValueError) as error:  # not written by slimdex
-            raise CorruptError(f"{self.path}: passages ({error})") from error
+        return f"; {column} is {sql_type(type_)}" + (f", such as {values}" if values else "")
 
     def ids_by_row(self, stop: int) -> list[str]:
-        """Id of the document of each row below `stop`, including deleted documents.
-
-        A document has a row for each of its passages, or one.
-        """
-        rows = self.fetch(
-            f"""SELECT id, len(starts) FROM {BARE_DOCUMENTS} LEFT JOIN passages USING ("row")
-            WHERE "row" < ? ORDER BY "row" """,
-            [stop],
-        )
-        ids = list[str]()
-        for id, count in rows:
-            ids += [id] * (count or 1)
-        return ids
+        """Id of the document of each row below `stop`, including deleted documents."""
+        ids = self.fetch(f'SELECT id FROM {BARE_DOCUMENTS} WHERE "row" < ? ORDER BY "row"', [stop])
+        rows = self.manifest.document_rows
+        counts = rows.counts_of(rows.first_rows(np.arange(stop))).tolist()
+        by_row = list[str]()
+        for (id,), count in zip(ids, counts, strict=True):
+            by_row += [id] * count
+        return by_row
 
     def ids_of(self, rows: Rows) -> list[str]:
         """Ids of documents, given their rows (n,) in ascending order."""
@@ -714,6 +508,8 @@ class DocumentStore:
 
     def _values_of(self, rows: Rows, values: str) -> list[tuple[Any, ...]]:
         """Select SQL expressions of documents, given their rows as in `ids_of`."""
+        if not len(rows):
+            return []
         return self.fetch(
             f"""SELECT {values} FROM {BARE_DOCUMENTS} WHERE "row" BETWEEN ? AND ?
             AND "row" IN (SELECT unnest(?::BIGINT[])) ORDER BY "row" """,
@@ -801,10 +597,10 @@ class DocumentStore:
             candidates = self._still_live(rows[rows >= start])
             if not candidates:
                 return []
-            read = self.in_lines(candidates)
-            if read is not None:
+            if len(candidates) <= MOST_FROM_LOG:
                 wanted = set(ids)
-                return [(each.id, row) for row, each in read.items() if each.id in wanted]
+                read = self._ids_in_log(sorted(candidates))
+                return [(id, row) for row, id in read.items() if id in wanted]
 
         # By queries. A join with the new rows would read every text; a list of ids does not.
         sql = f"""SELECT id, "row" FROM {BARE_DOCUMENTS}
@@ -840,13 +636,16 @@ class DocumentStore:
     def _hash_later(self, known: IdHashes) -> IdHashes:
         """Return the known hashes and those of the rows of later commits.
 
-        The ids of a few rows are read from the lines; if there are more, all ids are hashed again.
+        The ids of a few rows are read from the log; if there are more, all ids are hashed again.
         """
         rows = self.manifest.document_rows.first_rows(np.arange(known.stop, self.rows))
-        read = self.in_lines(rows.tolist())
-        if read is None:
+        if len(rows) > MOST_FROM_LOG:
             return self._hash_all()
-        return known.with_later([*read], [each.id for each in read.values()], self.rows)
+        read = self._ids_in_log(rows.tolist())
+        return known.with_later([*read], [*read.values()], self.rows)
+
+    def _ids_in_log(self, rows: Sequence[int]) -> dict[int, str]:
+        return {row: record.document.id for row, record in self.records_of(rows).items()}
 
     def generated_ids(self, prefix: str) -> dict[str, int]:
         """Map generated ids (prefix, colon, number) of live documents to their rows."""
@@ -868,26 +667,26 @@ class DocumentStore:
 
     def origins_of_place(self, place: str) -> set[str]:
         """Origins of the live documents of a place."""
-        live = self.live(table="origins")
+        live = self.live(table=self._origins)
         rows = self.fetch(f"SELECT DISTINCT slimdex_origin FROM {live} WHERE {PLACE} = ?", [place])
         return {origin for (origin,) in rows}
 
     def count_of_place(self, place: str) -> int:
         """Number of live documents of a place."""
-        live = self.live(table="origins")
+        live = self.live(table=self._origins)
         ((count,),) = self.fetch(f"SELECT count(*) FROM {live} WHERE {PLACE} = ?", [place])
         return int(count)
 
     def is_of_others(self, id: str, place: str) -> bool:
         """True if a live document has the id and is known to come from another place."""
-        live = self.live(table="origins")
+        live = self.live(table=self._origins)
         return bool(self.fetch(f"SELECT 1 FROM {live} WHERE id = ? AND {PLACE} <> ?", [id, place]))
 
     def gone_from(
         self, places: Sequence[str], current: Sequence[str]
     ) -> list[tuple[int, str, str]]:
         """Row, id and place of live documents of `places` with an origin that is not `current`."""
-        live = self.live(table="origins")
+        live = self.live(table=self._origins)
         return self.fetch(
             f"""SELECT "row", id, {PLACE} FROM {live}
             WHERE {PLACE} IN (SELECT unnest(?::VARCHAR[]))
@@ -897,12 +696,12 @@ class DocumentStore:
 
     def origins_of(self, rows: Sequence[int]) -> Origins:
         """Map documents, given by their first rows, to their origins."""
-        sql = f'SELECT "row", slimdex_origin FROM origins WHERE {AMONG}'
+        sql = f'SELECT "row", slimdex_origin FROM {self._origins} WHERE {AMONG}'
         return dict(self.fetch(sql, [[*rows]]))
 
     def rows_of_place(self, place: str) -> list[int]:
         """First rows of all documents of a place, including deleted ones."""
-        rows = self.fetch(f'SELECT "row" FROM origins WHERE {PLACE} = ?', [place])
+        rows = self.fetch(f'SELECT "row" FROM {self._origins} WHERE {PLACE} = ?', [place])
         return [row for (row,) in rows]
 
     def without_stamps(self, rows: Rows) -> Origins:
@@ -911,10 +710,11 @@ class DocumentStore:
         An undo brings these rows back or removes them, but leaves their files as they are. Without
         stamps, the next sync reads all files of these places again.
         """
+        origins = self._origins
         return dict(
             self.fetch(
-                f"""SELECT "row", {PLACE} || '/' FROM origins WHERE {PLACE} IN (
-                    SELECT {PLACE} FROM origins WHERE "row" IN (SELECT unnest(?::BIGINT[]))
+                f"""SELECT "row", {PLACE} || '/' FROM {origins} WHERE {PLACE} IN (
+                    SELECT {PLACE} FROM {origins} WHERE "row" IN (SELECT unnest(?::BIGINT[]))
                 )""",
                 [rows.tolist()],
             )

@@ -1,4 +1,4 @@
-"""Engine: DuckDB in memory, to which the segments of an index are attached read-only.
+"""Engine: DuckDB in memory, which reads the columns of an index from Parquet.
 
 It starts on first use: searches without filters need no DuckDB.
 """
@@ -8,9 +8,9 @@ from __future__ import annotations
 import errno
 import os
 import re
-from collections import Counter, deque
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 from secrets import token_hex
@@ -18,10 +18,10 @@ from threading import RLock
 from typing import Any
 
 from slimdex.errors import CorruptError, InputError, SlimdexError, StatementError
-from slimdex.system.duckdb_library import connect, duckdb, identifier, literal
+from slimdex.system.duckdb_library import connect, duckdb, literal, one_file
 
-from .segments import read_columns
-from .state import Segment
+from .columns import file_columns
+from .state import ColumnFile
 
 MEMORY_VARIABLE = "SLIMDEX_MEMORY"
 """Environment variable for DuckDB's memory limit."""
@@ -29,8 +29,6 @@ LIMITS: dict[str, str | bool | int | float | list[str]] = {
     "autoinstall_known_extensions": False,
     "autoload_known_extensions": False,
     "memory_limit": os.environ.get(MEMORY_VARIABLE, "1GB"),  # more spills to disk
-    "checkpoint_threshold": "1000TB",  # a file is written back once, when it is complete
-    "fsync_mode": "NONE",  # a complete file is synced once, when it gets its name
 }
 DISK_NUMBERS = (
     errno.EIO,
@@ -53,14 +51,15 @@ def start(folder: Path) -> duckdb.DuckDBPyConnection:
     # containers may share.
     spill = folder / f"spill-{token_hex(4)}.tmp"
     connection = connect(LIMITS | {"temp_directory": str(spill)})
-    connection.execute(f"SET allowed_directories = [{literal(f'{folder}/')}]")
+    names = f"{literal(f'{folder}/')}, {one_file(f'{folder}/')}"
+    connection.execute(f"SET allowed_directories = [{names}]")
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")
     return connection
 
 
 class Session:
-    """A running DuckDB: attached segments, schemas with views of them, and connections.
+    """A running DuckDB: schemas with views of files of columns, and connections.
 
     It can access no file outside of the index's folder, as filters must not read others.
     """
@@ -69,115 +68,58 @@ class Session:
         self._folder = folder
         self._connection = start(folder.absolute())
         self.has_failed = False  # DuckDB rejects all statements
-        self._columns = dict[str, dict[str, str]]()  # attached segment -> its columns
-        self._shared = set[str]()  # tables that several schemas read
-        self._users = Counter[str]()  # segment or shared table -> number of schemas that read it
+        self._columns = dict[ColumnFile, dict[str, str]]()  # of the files that were checked
         self._idle = deque[tuple[duckdb.DuckDBPyConnection, str]]()  # and the schema it uses
-        self._ended = deque[tuple[str, Sequence[str]]]()  # schemas, and what they read
+        self._ended = deque[str]()  # schemas
         self._numbers = count()  # of schemas
 
     def cursor(self) -> duckdb.DuckDBPyConnection:
         """A new connection."""
         return self._connection.cursor()
 
-    def schema(self, used: Sequence[str]) -> str:
-        """Make an empty schema for views of segments and shared tables; return its name.
-
-        `used` names these: they stay attached until `end` is called for the schema.
-        """
+    def schema(self) -> str:
+        """Make an empty schema; return its name."""
         name = f"commit{next(self._numbers)}"
         self._connection.execute(f"CREATE SCHEMA {name}")
-        self._users.update(used)
         return name
 
-    def shared_table(self, name: str, sql: str, values: Sequence[Any]) -> str:
-        """Make a table of a query, unless it exists; return its full name."""
-        table = f"memory.main.{identifier(name)}"
-        if name not in self._shared:
-            self._connection.execute(f"CREATE TABLE {table} AS {sql}", list(values))
-            self._shared.add(name)
-        return table
-
-    def fill(
-        self, schema: str, tables: Mapping[str, tuple[str, Sequence[Any]]], views: Mapping[str, str]
-    ) -> None:
-        """Create tables and views in a schema: name -> query, with its parameters for a table."""
+    def create(self, schema: str, what: str, sql: str, values: Sequence[Any] = ()) -> None:
+        """Create a table or view of a query in a schema; `what` is its kind and name."""
         cursor = self.take(schema)
-        for name, (sql, values) in tables.items():
-            cursor.execute(f"CREATE TABLE {name} AS {sql}", list(values))
-        for name, sql in views.items():
-            cursor.execute(f"CREATE VIEW {name} AS {sql}")
+        cursor.execute(f"CREATE {what} AS {sql}", list(values))
         self.give_back(cursor, schema)
 
-    def columns(self, segments: Sequence[Segment]) -> list[dict[str, str]]:
-        """The columns of each segment's documents, name -> type; new ones are attached.
+    def columns(self, files: Sequence[ColumnFile]) -> list[dict[str, str]]:
+        """The columns of each file, name -> DuckDB type, once its bytes have been checked.
 
-        Raises `CorruptError` if one is missing, damaged, or not made by slimdex.
+        Raises `CorruptError` if one is missing or damaged, and `OSError` if the disk failed.
         """
-        new = [each for each in segments if each.name not in self._columns]
-        with ExitStack() as on_error:  # detaches them if one can't be read
-            for segment in new:
-                self._attach(segment)
-                on_error.callback(self._detach, segment.name)
-            if new:
-                files = {each.name: self._folder / each.name for each in new}
-                try:
-                    self._columns |= read_columns(self._connection, files)
-                except duckdb.Error as error:
-                    raise CorruptError(f"{self._folder}: damaged ({one_line(error)})") from error
-            on_error.pop_all()  # all can be read: they stay attached
-        return [self._columns[segment.name] for segment in segments]
+        self._columns = {file: self._columns.get(file) or self._read(file) for file in files}
+        return [*self._columns.values()]
 
-    def _attach(self, segment: Segment) -> None:
-        """Attach a segment; raises `CorruptError` if damaged, and `OSError` if the disk failed."""
-        path = self._folder / segment.name
-        segment.check_size(self._folder)
+    def _read(self, file: ColumnFile) -> dict[str, str]:
+        """Check a file, and read its columns."""
+        file.check(self._folder)
+        path = self._folder.absolute() / file.name
         try:
-            self._connection.execute(
-                f"ATTACH {literal(str(path.absolute()))} AS {identifier(segment.name)} "
-                "(TYPE duckdb, READ_ONLY)"
-            )
+            return file_columns(self._connection, path)
         except duckdb.Error as error:
-            if any(os.strerror(number) in str(error) for number in DISK_NUMBERS):
+            if isinstance(error, disk_errors()):
                 raise disk_error(path, error) from error
-            raise CorruptError(f"{path}: damaged ({one_line(error)})") from error
+            raise CorruptError(f"{path}: no file of columns ({one_line(error)})") from error
 
-    def _detach(self, name: str) -> None:
-        with suppress(duckdb.Error):  # after some errors it rejects all statements
-            self._connection.execute(f"DETACH {identifier(name)}")
-
-    def end(self, schema: str, used: Sequence[str]) -> None:
+    def end(self, schema: str) -> None:
         """Let `drop_ended` drop a schema, once no other thread uses the session.
 
         The garbage collector may call this at any moment, so it must not run statements itself.
         """
-        self._ended.append((schema, used))
+        self._ended.append(schema)
 
     def drop_ended(self) -> None:
         """Drop the schemas that have ended."""
         while self._ended:
-            schema, used = self._ended.popleft()
             with suppress(duckdb.Error):
-                self._connection.execute(f"DROP SCHEMA {schema} CASCADE")
-            self._users.subtract(used)
-
-    def detach_unused(self) -> None:
-        """Detach the segments that no schema reads, once a new one has been made.
-
-        Shared tables that none reads are dropped.
-        """
-        for name in [*self._columns]:
-            if self._users[name] > 0:
-                continue
-            del self._users[name], self._columns[name]
-            self._detach(name)
-        for name in [*self._shared]:
-            if self._users[name] > 0:
-                continue
-            del self._users[name]
-            self._shared.remove(name)
-            with suppress(duckdb.Error):
-                self._connection.execute(f"DROP TABLE memory.main.{identifier(name)}")
+                self._connection.execute(f"DROP SCHEMA {self._ended.popleft()} CASCADE")
 
     def take(self, schema: str) -> duckdb.DuckDBPyConnection:
         """A connection that uses a schema."""
@@ -206,7 +148,7 @@ class Engine:
         self.is_closed = False
         self._session: Session | None = None
         self._process = os.getpid()
-        self.lock = RLock()  # held while segments are attached and schemas made
+        self.lock = RLock()  # held while files are checked and schemas made
 
     @property
     def is_inherited(self) -> bool:

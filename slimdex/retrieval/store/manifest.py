@@ -24,6 +24,7 @@ from slimdex.indexes.arrays import Rows, merge_rows, without
 from slimdex.system.atomic_files import publish
 from slimdex.system.index_names import MANIFEST
 
+from ..column_types import is_type
 from .passages import DocumentRows
 from .row_file import (
     LENGTH,
@@ -37,7 +38,7 @@ from .row_file import (
     sets_of,
     symmetric_difference,
 )
-from .state import FORMAT, OLDEST_FORMAT, State
+from .state import FORMAT, State
 
 DIGEST = hashlib.sha256().digest_size
 HEX = 2 * DIGEST
@@ -106,7 +107,7 @@ class Manifest:
 
     Attributes
     ----------
-    columns : the user's columns: name -> DuckDB type.
+    columns : the user's columns: name -> type, of `column_types`.
     row_sets : deleted rows, rows without text, and documents of several rows.
     row_file : the file that has most of `row_sets`, if any.
     commits : random names of this commit and those before it, oldest first. Numbers and names of
@@ -247,7 +248,7 @@ class Manifest:
         # Write this manifest to a file, and keep the files that it needs.
         state = replace(state, generation=max(state.generation, old.generation + 1))
         files_of_old = {role: file for role, file in old.files.items() if role != "before"}
-        used = replace(old, files=files_of_old, lines=None, replacement=None)
+        used = replace(old, files=files_of_old, replacement=None)
         name = state.new_name("before")
         before = publish(folder / name, replace(self, checksums=Checksums(), commits="").write)
         needed = [] if old.settings is None else sorted(used.used_names)
@@ -282,7 +283,7 @@ class Manifest:
         # Check the format first: everything else may differ in another one.
         header, start = header_of(data)
         format_ = header["format"]
-        if not isinstance(format_, int) or format_ < OLDEST_FORMAT:
+        if not isinstance(format_, int) or format_ < FORMAT:
             raise ValueError(f"format {format_!r}; expected {FORMAT}")
         if format_ > FORMAT:
             raise InputError(
@@ -302,16 +303,12 @@ class Manifest:
 
         # Columns, checksums and names of commits.
         checksums = header["checksums"]
-        if not all(isinstance(type_, str) for type_ in columns.values()):
-            raise ValueError("expected names of types")
-        of_lines = state.lines.columns if state.lines else {}
-        if not of_lines.keys() <= columns.keys():
-            raise ValueError("lines of other columns")
-        texts = [*columns, *columns.values(), *of_lines.values()]
-        "".join(texts).encode()  # a ValueError for half a character
+        if not all(map(is_type, columns.values())):
+            raise ValueError("expected types of columns")
+        "".join(columns).encode()  # a ValueError for half a character
         if not all(CHECKSUMS.fullmatch(digits) for digits in checksums.values()):
             raise ValueError("expected checksums of blocks")
-        commits = header.get("commits", "")  # older versions have none
+        commits = header["commits"]
         if not COMMITS.fullmatch(commits):
             raise ValueError("expected names of commits")
         return cls(

@@ -6,33 +6,95 @@ commit meanwhile.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
-from pathlib import Path
+from itertools import compress
 from typing import Any
 
 import numpy as np
 
-from slimdex.indexes.arrays import Rows, batches
+from slimdex.errors import InputError, shorten
+from slimdex.indexes.arrays import Rows
 from slimdex.system.once import cached_property
 
-from ..documents import Document
-from .document_store import DocumentStore
-from .lines import (
-    LONGEST_TRAILING,
-    NONE_COMPRESSED,
-    CompressedLines,
-    line_of,
-    text_value,
-)
-from .new_columns import ColumnValues, values_as_returned
+from ..column_types import ANY, by_lower_name, declared_type, joint, widen
+from ..documents import Document, check_columns
+from .columns import Part
+from .log import PackedBlock, pack
 from .passages import DocumentPassages, DocumentRows
-from .segments import Values, table_values, write_segment
-from .state import Segment
+from .record import record_of
 
-INSERTED_AT_ONCE = 1024
-"""Documents written to a segment at a time."""
+
+@dataclass(frozen=True)
+class ColumnValues:
+    """The values of documents in a column, as they were given and as the column stores them."""
+
+    name: str
+    type: str
+    given: Sequence[Any]
+    stored: Sequence[Any]
+
+    def select(self, is_chosen: Sequence[bool]) -> ColumnValues:
+        """Return the values of some of the documents."""
+        given = [*compress(self.given, is_chosen)]
+        return ColumnValues(self.name, self.type, given, [*compress(self.stored, is_chosen)])
+
+
+def column_values(
+    columns: Mapping[str, str],
+    documents: Sequence[Document],
+    declared: Iterable[Mapping[str, str]] = (),
+) -> tuple[dict[str, str], list[ColumnValues]]:
+    """Return an index's columns with those of more documents, and the values of the latter.
+
+    `columns` are those of the index, name -> type, and `declared` those of sources, name -> DuckDB
+    type: a column that is declared as text becomes text. Raises `InputError` if a name is invalid,
+    or a value can't be stored.
+    """
+    types = dict(columns)
+    names = {name.lower(): name for name in types}
+    for each in declared:
+        for name, type_ in each.items():
+            name = names.setdefault(name.lower(), name)
+            current = types.setdefault(name, declared_type(type_))
+            if type_ == "VARCHAR" and current not in ANY:
+                types[name] = type_
+            elif current not in ANY:
+                types[name] = joint({current, declared_type(type_)})
+
+    # The values of each column; None for a document that lacks it.
+    metadata = [by_lower_name(document) for document in documents]
+    used = dict[str, str]()  # lower-case names of columns with values, and their first spelling
+    for values_by_name in metadata:
+        for key, (name, value) in values_by_name.items():
+            if value is not None:
+                used.setdefault(key, name)
+    check_columns(len(names | used), "the index with these documents")
+    values = []
+    for key, spelling in used.items():
+        name = names.setdefault(key, spelling)
+        given = [each.get(key, ("", None))[1] for each in metadata]
+        type_, stored = _widen(name, types.get(name), given, documents)
+        types[name] = type_
+        values.append(ColumnValues(name, type_, given, stored))
+    return types, values
+
+
+def _widen(
+    name: str, type_: str | None, given: Sequence[Any], documents: Sequence[Document]
+) -> tuple[str, list[Any]]:
+    """Widen a column as `widen` does; the error names the document whose value is refused."""
+    try:
+        return widen(type_, given)
+    except InputError:
+        for document, value in zip(documents, given, strict=True):
+            try:
+                widen(type_, [value] if value is not None else [""])
+            except InputError as error:
+                raise InputError(
+                    f"document {shorten(document.id)}, column {name!r}: {error}"
+                ) from error
+        raise
 
 
 @dataclass(frozen=True)
@@ -44,42 +106,39 @@ class NewDocuments:
     documents : with their origins.
     cuts : for each, its passages and parts; None for a text of one passage without parts.
     columns : the user's columns that these documents have, with their values.
-    lines : each document's line.
-    compressed : the lines, compressed with the index's dictionary; none if that is incomplete.
+    blocks : the documents' records as the log stores them.
+    longest_record : in bytes.
     """
 
     documents: Sequence[Document] = ()
     cuts: Sequence[DocumentPassages | None] = ()
     columns: Sequence[ColumnValues] = ()
-    lines: Sequence[bytes] = ()
-    compressed: CompressedLines = NONE_COMPRESSED
+    blocks: Sequence[PackedBlock] = ()
+    longest_record: int = 0
 
     @classmethod
     def of(
         cls,
-        store: DocumentStore,
         documents: Sequence[Document],
         cuts: Sequence[DocumentPassages | None],
-        columns: Mapping[str, str],
+        columns: Iterable[str],
         values: Sequence[ColumnValues],
     ) -> NewDocuments:
-        """Make the lines of documents that are added to those of a store.
+        """Make the records of documents.
 
-        `columns` are the user's columns of all documents: name -> DuckDB type; `values` are the
-        columns' values of these documents. Raises `InputError` if DuckDB can't store a value.
+        `columns` are the names of all of the user's columns, `values` those of these documents.
+        Raises `InputError` if a value can't be stored.
         """
-        # Lines have the values of all columns, in order, as DuckDB returns them.
-        returned = {each.name: each.values for each in values_as_returned(store, values, documents)}
+        given = {each.name: each.given for each in values}
         absent: Sequence[Any] = [None] * len(documents)
-        metadata = [returned.get(name, absent) for name in columns]
-        lines = _lines(documents, cuts, metadata)
-
-        # Compress them now, without the writer lock.
-        file = store.document_file
-        compressed = NONE_COMPRESSED
-        if file is not None:
-            compressed = file.compress(lines)
-        return cls(documents, cuts, values, lines, compressed)
+        by_column = [given.get(name, absent) for name in columns]
+        records = list[tuple[bytes, int]]()
+        for number, (document, cut) in enumerate(zip(documents, cuts, strict=True)):
+            metadata = [column[number] for column in by_column]
+            record = record_of(document, cut, metadata, document.origin)
+            records.append((record, _row_count(cut)))
+        longest = max((len(record) for record, _ in records), default=0)
+        return cls(documents, cuts, values, [*pack(records)], longest)
 
     def __len__(self) -> int:
         return len(self.documents)
@@ -87,8 +146,7 @@ class NewDocuments:
     @cached_property
     def counts(self) -> Rows:
         """Number of rows of each document (n,)."""
-        counts = [max(len(cut.passages), 1) if cut else 1 for cut in self.cuts]
-        return np.array(counts, dtype=np.int64)
+        return np.array([*map(_row_count, self.cuts)], dtype=np.int64)
 
     @property
     def row_count(self) -> int:
@@ -119,62 +177,20 @@ class NewDocuments:
         for number, text in zip(numbers, self.texts, strict=True):
             yield self.documents[number].id, text
 
-    def lines_and_rows(self) -> Iterator[tuple[bytes, int]]:
-        """Each document's line and number of rows."""
-        return zip(self.lines, self.counts.tolist(), strict=True)
-
-    def values(self, first: int) -> Iterator[tuple[Values, Values]]:
-        """Values in the two tables of a segment, in parts, if rows are added from `first` on."""
-        rows = self.rows(first).tolist()
-        for part in batches(len(self), INSERTED_AT_ONCE):
-            columns = [(each.name, each.type, each.values[part]) for each in self.columns]
-            yield table_values(rows[part], self.documents[part], self.cuts[part], columns)
+    def part(self, first: int) -> Part:
+        """The columns of these documents, if rows are added from `first` on."""
+        users = [(each.name, each.type, each.stored) for each in self.columns]
+        return self.rows(first).tolist(), self.documents, users
 
     @property
     def longest_bytes(self) -> int:
         """Size of the longest text of a row, in bytes."""
         return max((len(text.encode()) for text in self.texts), default=0)
 
-    @property
-    def may_trail(self) -> bool:
-        """Whether lines suffice without a segment: they are short, and exact in all values."""
-        longest = max(map(len, self.lines), default=0)
-        return longest <= LONGEST_TRAILING and all(column.is_exact for column in self.columns)
-
 
 NO_DOCUMENTS = NewDocuments()
 
 
-def _lines(
-    documents: Sequence[Document],
-    cuts: Sequence[DocumentPassages | None],
-    metadata: Sequence[Sequence[Any]],
-) -> list[bytes]:
-    """Return the line of each document; `metadata` has each column's values."""
-    lines = list[bytes]()
-    for number, (document, cut) in enumerate(zip(documents, cuts, strict=True)):
-        text = text_value(document.text, cut, document.origin or None)
-        values = [column[number] for column in metadata]
-        lines.append(line_of([document.id, document.title, text, *values]))
-    return lines
-
-
-def new_segment(
-    store: DocumentStore, new: NewDocuments, columns: Mapping[str, str], path: Path, rows: range
-) -> Segment:
-    """Write a segment of rows: those that are in a store's lines alone, then new ones.
-
-    `columns` are the user's of all documents. Raises an error of DuckDB if the disk fails.
-    """
-    names = {column.name for column in new.columns}
-    parts = new.values(store.rows)
-    trailing = store.trailing()
-    if trailing is not None:
-        documents, _ = trailing
-        names.update(name for name, _, _ in documents)
-        parts = chain([trailing], parts)
-
-    # Columns that none of these documents has are left out.
-    users = [(name, type_) for name, type_ in columns.items() if name in names]
-    with store.connection() as connection:
-        return write_segment(connection, path, rows, users, parts)
+def _row_count(cut: DocumentPassages | None) -> int:
+    """Number of rows of a document: of its passages, or one."""
+    return max(len(cut.passages), 1) if cut else 1

@@ -22,14 +22,14 @@ from slimdex.indexes.vectors.vector_file import VectorFile
 from slimdex.system.append_only import BLOCK_BYTES, digests_after_growth
 from slimdex.system.workers import IN_THIS_PROCESS, Workers
 
+from .columns import merge_columns, to_merge, write_columns
 from .manifest import BlockFile, Blocks, Manifest, Undo
-from .merging import to_merge, write_copy
-from .new_documents import NO_DOCUMENTS, NewDocuments, new_segment
+from .new_documents import NO_DOCUMENTS, NewDocuments
+from .origins import write_origins
 from .passages import DocumentRows
 from .readings import ReadingFile
-from .segments import write_origins
 from .snapshot import IndexInMemory, Snapshot
-from .state import MOST_TRAILING, State
+from .state import LONGEST_TRAILING, MOST_TRAILING, ColumnFile, State
 
 Publish = Callable[[Manifest, IndexInMemory | None], None]
 """Make a manifest the committed one, with its index if that is in memory."""
@@ -56,7 +56,7 @@ class Change:
     Attributes
     ----------
     state : the state to commit; after that, the committed one.
-    columns : the user's columns, of the new documents too: name -> DuckDB type.
+    columns : the user's columns, of the new documents too: name -> type.
     new : the documents that it adds.
     readings : which rows' texts the encoder read only in part, including new rows.
     origins : first row of a document -> its new origin, for documents whose origin it changes.
@@ -214,14 +214,14 @@ class Change:
 
     def _following(self, undo: Undo) -> Manifest:
         """Write the remaining files, and return the manifest to commit."""
-        # The state, with readings, origins and a segment.
+        # The state, with readings, origins and columns.
         old = self.base.manifest
         generation = max(self.state.generation, old.state.generation)
         state = replace(self.state, version=old.state.version + 1, generation=generation)
         is_moved = len(self._deleted) + len(self._restored) > 0
         state = old.with_undo(state, self.path, undo, is_moved)
         first = old.state.rows
-        state = self._with_segment(self._with_origins(self._with_readings(state)))
+        state = self._with_columns(self._with_origins(self._with_readings(state)))
 
         # The sets of rows.
         manifest = old.next_commit(
@@ -241,25 +241,31 @@ class Change:
         checksums = self._checksums.with_tails(self._tails, manifest.state.file_names)
         return replace(manifest, checksums=checksums)
 
-    def _with_segment(self, state: State) -> State:
-        """The state with a segment of the documents that are in none, unless they may trail."""
-        segments = state.segments
-        old = self.base.state
-        first = segments[-1].stop if segments else 0
+    def _with_columns(self, state: State) -> State:
+        """The state with a file of columns of the rows that are in none, unless they are few."""
+        files = state.column_files
+        first = state.column_rows
         if first == state.rows:
             return state
-
-        # Lines that were rewritten with other types may be too long to be after the segments.
         are_few = state.rows - first <= MOST_TRAILING
-        has_same_lines = state.lines is not None and state.line_names == old.line_names
-        if are_few and has_same_lines and self.new.may_trail:
+        if are_few and self.new.longest_record <= LONGEST_TRAILING:
             return state
-
         state = replace(state, generation=self._next_generation(state))
-        path = self.path / state.new_name("segment")
-        rows = range(first, state.rows)
-        segment = new_segment(self.base.store, self.new, self.columns, path, rows)
-        return replace(state, segments=[*segments, segment])
+        return replace(state, column_files=[*files, self._new_columns(state, first)])
+
+    def _new_columns(self, state: State, first: int) -> ColumnFile:
+        """Write the columns of the rows from `first` on, of which the log has the first ones."""
+        store = self.base.store
+        parts = [self.new.part(store.rows)]
+        if first < store.rows:
+            parts.insert(0, store.part(first, store.rows, self.columns))
+
+        # Columns that none of these documents has are left out.
+        used = {name for _, _, columns in parts for name, *_ in columns}
+        users = [(name, type_) for name, type_ in self.columns.items() if name in used]
+        path = self.path / state.new_name("columns")
+        with store.connection() as connection:
+            return write_columns(connection, path, range(first, state.rows), users, parts)
 
     def _with_origins(self, state: State) -> State:
         """The state with the origins that this change gives documents."""
@@ -290,20 +296,20 @@ class Change:
         return replace(state, readings=file.path.name, readings_count=file.count)
 
     def _merge(self, manifest: Manifest) -> Manifest:
-        """The manifest with fewer segments, if many have piled up."""
+        """The manifest with fewer files of columns, if many have piled up."""
         state = manifest.state
-        segments = state.segments
-        first = to_merge(state.segments)
-        if len(segments) - first < 2:
+        files = state.column_files
+        first = to_merge(files)
+        if len(files) - first < 2:
             return manifest
 
-        # Merge the last segments, in a new generation, since this change may have used its own one
-        # for a segment.
+        # Merge the last files, in a new generation, since this change may have used its own one.
         state = replace(state, generation=self._next_generation(state) + 1)
-        store = self.base.store.at_commit(manifest)
-        path = self.path / state.new_name("segment")
-        merged = write_copy(store, path, segments[first].first, segments[-1].stop)
-        return replace(manifest, state=replace(state, segments=[*segments[:first], merged]))
+        path = self.path / state.new_name("columns")
+        rows = range(files[first].first, files[-1].stop)
+        with self.base.store.at_commit(manifest).reading() as connection:
+            merged = merge_columns(connection, path, rows, manifest.columns)
+        return replace(manifest, state=replace(state, column_files=[*files[:first], merged]))
 
     def _with_row_file(self, manifest: Manifest) -> Manifest:
         """Write another file of rows if the manifest has outgrown its file."""

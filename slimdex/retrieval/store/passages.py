@@ -8,14 +8,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import starmap
 from threading import Lock
 from typing import Any
 
 import numpy as np
 
 from slimdex.indexes.arrays import Rows
-from slimdex.system.json_text import parse_json
 
 from ..documents import Document, Lines, Part, part_fault
 from ..passages import Passage
@@ -194,7 +192,7 @@ class DocumentPassages:
 
 
 def parts_written(parts: Iterable[Part]) -> str | None:
-    """Serialise parts for a segment; None if there are none.
+    """Serialise parts; None if there are none.
 
     >>> parts_written([Part(0, ["A"], 1), Part(7, lines=[(7, 12), (30, 14)])])
     '[[0,["A"],1,""],[7,[],null,"",[0,12,23,2]]]'
@@ -233,12 +231,3 @@ def _lines_read(start: int, written: Sequence[int] = ()) -> Lines:
         line = line + lines_further
         pairs.append((offset, line))
     return tuple(pairs)
-
-
-def passages_of(
-    starts: list[int] | None, ends: list[int] | None, contexts: list[str] | None, parts: str | None
-) -> DocumentPassages:
-    """The passages and parts of a document from its values in a segment's table of passages."""
-    spans = zip(starts or (), ends or (), contexts or (), strict=True)
-    passages = [*starmap(Passage, spans)]
-    return DocumentPassages(passages, parts_read(parse_json(parts)) if parts else ())

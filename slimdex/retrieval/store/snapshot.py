@@ -25,11 +25,11 @@ from ..encoders.base import CountingEncoder, Encoder
 from ..lexical.code_files import CodeFile
 from ..lexical.word_index import WordIndex
 from ..passages import contents_of_passages
-from .columns import arrow_table
+from .column_facts import arrow_table
 from .document_store import DocumentStore
 from .engine import Engine
 from .index_files import load_index
-from .lines import line_files
+from .log import Log
 from .manifest import Manifest
 from .passages import DocumentRows
 from .state import State
@@ -158,7 +158,7 @@ class Snapshot:
 
     @property
     def columns(self) -> Mapping[str, str]:
-        """The user's columns: name -> DuckDB type."""
+        """The user's columns: name -> type, of `column_types`."""
         return self.manifest.columns
 
     @property
@@ -228,15 +228,13 @@ class Snapshot:
         Maps of files that were deleted stay readable, so searches may still succeed.
         """
         state = self.state
-        for record in (*state.files.values(), *state.segments):
+        for record in (*state.files.values(), *state.column_files):
             record.check_size(self.path)
         if self.store.readings.file is not None:
             self.store.readings.entries()
         state.vector_file(self.path, state.rows)
         state.norm_file(self.path)
-        if state.lines is not None:
-            for file in line_files(self.path, state.lines, state.rows):
-                file.check()
+        Log(self.path, state.log, state.rows)
         if self.words is not None:
             self.words.check_files(deleted=True)
 
@@ -246,8 +244,7 @@ class Snapshot:
 
     def open(self) -> Snapshot:
         """Open the documents' files, so that they stay readable when deleted; return self."""
-        if self.store.document_file is None:
-            self.store.open()
+        _ = self.store.log
         return self
 
     @property
@@ -297,14 +294,9 @@ class Snapshot:
     def _late_texts(self) -> list[tuple[str, str]]:
         """Id and text of each row that the lexical index lacks, empty for deleted ones."""
         start = self.state.lexical_rows
-        file = self.store.document_file
-        if file is None:
-            texts = [*self.store.ids_and_contents(start, self.state.rows)]
-        else:
-            first_rows = self.document_rows.first_rows(np.arange(start, self.state.rows))
-            texts = []
-            for record in file.records(first_rows.tolist()).values():
-                texts += [(record.document.id, text) for text in record.contents]
+        texts = list[tuple[str, str]]()
+        for _, record in self.store.records(start):
+            texts += [(record.document.id, text) for text in record.contents]
         for row in from_row(self.deleted, start).tolist():
             texts[row - start] = ("", "")
         return texts
@@ -327,12 +319,9 @@ class Snapshot:
         return IndexInMemory(index, saved_rows)
 
     def documents(self, rows: Sequence[int]) -> dict[int, Document]:
-        """Documents by their first row, from the file if current, otherwise from the segments."""
+        """Documents by their first row."""
         self.store.engine.ensure_open()
-        file = self.store.document_file
-        if file is None:
-            return self.store.read(rows)
-        return file.documents(rows, self.columns)
+        return self.store.documents(rows)
 
     def every_document(self) -> Iterator[Document]:
         """Iterate over the documents, in the order of their rows."""

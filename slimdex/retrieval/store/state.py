@@ -37,18 +37,16 @@ from ..encoders.base import AUTO as ANY
 from ..encoders.base import Encoder, check_spec, passage_tokens
 from ..lexical.fusion import AUTO, OFF
 
-FORMAT = 3
-OLDEST_FORMAT = 2
-"""Version of the tables, the state and the folder's layout, and the oldest one that is read: see
-docs/file-format.md."""
+FORMAT = 4
+"""Version of the state and the folder's layout: see docs/file-format.md."""
 
-LATER = ("center", "moments_deleted", "unfinished")
-"""Fields that earlier development versions of the format lack."""
 MOST_DIM = 1 << 20
 """Largest accepted dimension of a vector."""
 MOST_TRAILING = 256
-"""Most rows after the segments. Their documents are only in the lines, so a small addition writes
-no segment. They are few, since each query reads all of them."""
+"""Most rows after the files of columns: a small addition writes none. They are few, since each
+query reads their records."""
+LONGEST_TRAILING = 1 << 14
+"""Longest record of such a row, in bytes."""
 MOST_LATE = 64
 """Most last rows that the lexical index may lack: readers add their words in memory."""
 CANT_REBUILD = "it can't be rebuilt: restore it from a copy"
@@ -61,8 +59,8 @@ _LEAST = {"dim": 1, "rows": 0, "readings_count": 0, "generation": 1, "version": 
 
 
 @dataclass(frozen=True)
-class Segment(FileRecord):
-    """An immutable DuckDB file of the documents of the rows from `first` to before `stop`."""
+class ColumnFile(FileRecord):
+    """An immutable Parquet file of the documents of the rows from `first` to before `stop`."""
 
     first: int
     stop: int
@@ -72,37 +70,19 @@ class Segment(FileRecord):
 
 
 @dataclass(frozen=True)
-class Lines:
-    """The two files of the documents as lines of JSON: see `DocumentFile`.
-
-    Lines can be rebuilt from segments, except for the rows after these, and segments from lines.
+class LogFiles:
+    """The two files of the log: see `Log`.
 
     Attributes
     ----------
-    documents : name of the file of lines.
-    offsets : name of the file that says where each row's line is.
-    bytes : committed size of the lines.
-    columns : the user's columns when the last lines were written: name -> DuckDB type.
-    is_whole : whether no line is of an earlier version, which wrote no contexts and origins.
+    documents : name of the file of records.
+    offsets : name of the file that says where each row's record is.
+    bytes : committed size of the records.
     """
 
-    documents: str
-    offsets: str
+    documents: str = file_name("documents", 1)
+    offsets: str = file_name("offsets", 1)
     bytes: int = 0
-    columns: dict[str, str] = field(default_factory=dict)
-    is_whole: bool = False
-
-    @property
-    def names(self) -> set[str]:
-        """Both names."""
-        return {self.documents, self.offsets}
-
-    def fit(self, columns: Mapping[str, str]) -> bool:
-        """True if the lines have these columns with these types, except for later columns.
-
-        Those were added at the end, and have no value in any line.
-        """
-        return [*self.columns.items()] == [*columns.items()][: len(self.columns)]
 
 
 @dataclass(frozen=True)
@@ -252,7 +232,8 @@ class State:
     requested : the requested settings.
     settings : the current ones, None until the first documents are in.
     rows : number of vectors of the documents visible to readers, including deleted ones.
-    segments : files of the documents, in the order of rows; the last rows may be in none.
+    log : the documents.
+    column_files : files of their columns, in the order of rows; the last rows may be in none.
     readings : file of the rows that were read only in part; None before the first one.
     readings_count : entries of that file.
     generation : incremented by every commit that writes files, and part of their names.
@@ -262,10 +243,8 @@ class State:
     center : subtracted from vectors of int8 or int4 before they are stored: float16 in base64; ""
         for none.
     norms : name of the file of norms, None without rescoring.
-    lines : documents visible to readers, by row; None before the first ones, and in indexes of
-        earlier versions with values that these could not write to lines.
     files : role (moments, reducer, rescorer, codes, origins, before) -> file; origins if some
-        differ from those in the segments; "before" is the manifest before the last change, if that
+        differ from those in the log; "before" is the manifest before the last change, if that
         can be undone.
     moments_rows : the file of moments counts the rows before this one that were live when it was
         written; None for all rows.
@@ -289,7 +268,8 @@ class State:
     requested: Settings
     settings: Settings | None = None
     rows: int = 0
-    segments: list[Segment] = field(default_factory=list)
+    log: LogFiles = LogFiles()
+    column_files: list[ColumnFile] = field(default_factory=list)
     readings: str | None = None
     readings_count: int = 0
     generation: int = 1
@@ -298,7 +278,6 @@ class State:
     vectors: str = file_name("vectors", 1)
     center: str = ""
     norms: str | None = None
-    lines: Lines | None = None
     files: dict[str, FileRecord] = field(default_factory=dict)
     moments_rows: int | None = None
     moments_deleted: list[int] = field(default_factory=list)
@@ -389,9 +368,9 @@ class State:
         return self.hybrid or AUTO
 
     @property
-    def segment_rows(self) -> int:
-        """Rows that are in segments; the documents of later ones are only in the lines."""
-        return self.segments[-1].stop if self.segments else 0
+    def column_rows(self) -> int:
+        """Rows that are in files of columns."""
+        return self.column_files[-1].stop if self.column_files else 0
 
     @property
     def moment_rows(self) -> int:
@@ -411,13 +390,13 @@ class State:
     @property
     def file_names(self) -> set[str]:
         """All files beside the manifest that belong to the index."""
-        names = {segment.name for segment in self.segments} | self.used_names | set(self.kept)
+        names = {file.name for file in self.column_files} | self.used_names | set(self.kept)
         return names | ({self.readings} if self.readings else set())
 
     @property
     def used_names(self) -> set[str]:
-        """Names of files that a later state may no longer have; not segments, whose rows stay."""
-        names = {self.vectors, *self.line_names}
+        """Names of files that a later state may no longer have; not of columns, whose rows stay."""
+        names = {self.vectors, *self.log_names}
         names.update(record.name for record in self.files.values())
         names.update(filter(None, (self.norms, self.words)))
         if self.replacement is not None:
@@ -425,9 +404,9 @@ class State:
         return names
 
     @property
-    def line_names(self) -> set[str]:
-        """The two files of the lines, if there are any."""
-        return self.lines.names if self.lines else set()
+    def log_names(self) -> set[str]:
+        """The files of the log, once there are documents."""
+        return {self.log.documents, self.log.offsets} if self.rows else set()
 
     @property
     def stored(self) -> str:
@@ -452,12 +431,8 @@ class State:
         return file_name(held, self.generation, ending)
 
     def to_json(self) -> str:
-        """Serialise for the manifest, without empty `LATER` fields.
-
-        Earlier development versions refuse unknown fields.
-        """
-        values = {name: value for name, value in vars(self).items() if value or name not in LATER}
-        return json.dumps(values, default=vars)
+        """Serialise for the manifest."""
+        return json.dumps(vars(self), default=vars)
 
     @classmethod
     def from_json(cls, text: str) -> Self:
@@ -467,10 +442,10 @@ class State:
             values = parse_json(text, READABLE)
             values["requested"] = Settings(**values["requested"])
             values["settings"] = values["settings"] and Settings(**values["settings"])
-            values["lines"] = values["lines"] and Lines(**values["lines"])
-            values["segments"] = [Segment(**segment) for segment in values["segments"]]
+            values["log"] = LogFiles(**values["log"])
+            values["column_files"] = [ColumnFile(**file) for file in values["column_files"]]
             values["replacement"] = values["replacement"] and Replacement(**values["replacement"])
-            if values.get("unfinished") is not None:
+            if values["unfinished"] is not None:
                 values["unfinished"] = PartialAddition(**values["unfinished"])
             values["files"] = {role: FileRecord(**f) for role, f in values["files"].items()}
             if values["certificate"] is not None:
@@ -529,19 +504,14 @@ class State:
         for role in ("vectors", "norms", "words", "readings"):
             if role == "vectors" or getattr(self, role) is not None:
                 _check_name(role, getattr(self, role))
-        _check_segments(self.segments)
-        if not 0 <= self.rows - self.segment_rows <= (MOST_TRAILING if self.lines else 0):
-            raise ValueError(f"segments of {self.segment_rows} rows; expected {self.rows}")
+        _check_name("documents", self.log.documents)
+        _check_name("offsets", self.log.offsets)
+        _whole("bytes of documents", self.log.bytes, 0)
+        _check_column_files(self.column_files)
+        if not 0 <= self.rows - self.column_rows <= MOST_TRAILING:
+            raise ValueError(f"columns of {self.column_rows} rows; expected {self.rows}")
         if self.hybrid is not None and not isinstance(self.hybrid, str):
             raise TypeError(f"hybrid={self.hybrid!r}; expected a text")
-        if self.lines is not None:
-            _check_name("documents", self.lines.documents)
-            _check_name("offsets", self.lines.offsets)
-            _whole("bytes of documents", self.lines.bytes, 0)
-            if type(self.lines.is_whole) is not bool:
-                raise TypeError(f"is_whole={self.lines.is_whole!r}; expected true or false")
-            if not all(isinstance(type_, str) for type_ in self.lines.columns.values()):
-                raise TypeError("columns of documents; expected names of types")
 
         # Unfinished work: another encoder's vectors, and an addition in batches.
         new = self.replacement
@@ -589,17 +559,17 @@ def center_from(text: str, dim: int) -> NDArray[np.float32] | None:
     return center
 
 
-def _check_segments(segments: list[Segment]) -> None:
-    """Raise `ValueError` unless each segment begins at the row where the one before it ends."""
+def _check_column_files(files: list[ColumnFile]) -> None:
+    """Raise `ValueError` unless each file begins at the row where the one before it ends."""
     stop = 0
-    for segment in segments:
-        _check_name("segment", segment.name)
-        _whole("bytes of a segment", segment.bytes, 1)
-        _whole("the first row of a segment", segment.first, stop)
-        _whole("the end of a segment", segment.stop, stop + 1)
-        if segment.first != stop or not isinstance(segment.sha256, str):
-            raise ValueError(f"segment {segment.name}: row {segment.first}; expected {stop}")
-        stop = segment.stop
+    for file in files:
+        _check_name("columns", file.name)
+        _whole("bytes of columns", file.bytes, 1)
+        _whole("the first row of columns", file.first, stop)
+        _whole("the end of columns", file.stop, stop + 1)
+        if file.first != stop or not isinstance(file.sha256, str):
+            raise ValueError(f"{file.name}: row {file.first}; expected {stop}")
+        stop = file.stop
 
 
 def _whole(name: str, value: Any, least: int) -> int:

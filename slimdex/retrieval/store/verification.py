@@ -9,33 +9,32 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
 
-from slimdex.errors import CorruptError, InUseError
-from slimdex.indexes.arrays import batches
+from slimdex.errors import CorruptError, InUseError, SlimdexError, shorten
+from slimdex.indexes.arrays import Rows, without
 from slimdex.indexes.vectors.row_formats import FLOAT32
 from slimdex.indexes.vectors.vector_file import VectorFile
 from slimdex.system.append_only import BLOCK_BYTES
 from slimdex.system.atomic_files import check_new, publish, publish_folder, remove
-from slimdex.system.duckdb_library import identifier
 from slimdex.system.index_names import MANIFEST
 from slimdex.system.progress import progress
 
+from ..column_types import stored
 from ..lexical.segment_folder import LIST, read_list, segment_files
-from .derived_files import check_lines, word_faults
-from .document_store import COLUMNS_AT_ONCE, DocumentStore
+from .derived_files import word_faults
+from .document_store import READ_AT_ONCE
 from .engine import Engine
-from .lines import line_files
+from .log import Log
 from .manifest import BlockFile, Manifest
-from .merging import is_numbered
 from .readings import ReadingFile
-from .segments import TABLES
+from .record import read_record
 from .snapshot import Snapshot
-from .state import Segment, State
+from .state import ColumnFile, State
 
 TRIES = 20
 """Attempts to open all files of a state before others commit the next one: each takes a few
@@ -44,12 +43,12 @@ COPIED_AT_ONCE = 1 << 22
 
 
 def index_faults(snapshot: Snapshot) -> list[str]:
-    """List all faults; only those of segments if there are any: others can't be determined then.
+    """List all faults; only those of the log if there are any: others can't be determined then.
 
-    Reads every byte: checksums of derived files, of each block of append-only files, of segments
-    and of DuckDB's blocks; and compares the numbers of documents, vectors, codes and moments.
+    Reads every byte: checksums of derived files and of each block of append-only files; and
+    compares the numbers of documents, vectors, codes and moments.
     """
-    return segment_faults(snapshot) or [
+    return log_faults(snapshot) or [
         *vector_faults(snapshot),
         *replacement_faults(snapshot),
         *faults_of_derived_files(snapshot),
@@ -70,43 +69,73 @@ def replacement_faults(snapshot: Snapshot) -> list[str]:
     return _row_faults(snapshot, path / new.vectors, lambda: new.vector_file(path))
 
 
-def segment_faults(snapshot: Snapshot) -> list[str]:
-    """Faults of the segments and readings: damaged bytes, missing documents."""
-    path = snapshot.path
-    state = snapshot.state
-    store = snapshot.store
-    faults = [*faults_by_segment(snapshot).values(), *reading_faults(snapshot)]
+def log_faults(snapshot: Snapshot) -> list[str]:
+    """Faults of the log and of the readings: damaged bytes, missing documents."""
+    try:
+        files = snapshot.store.log.files
+        damaged = damaged_documents(snapshot)
+    except CorruptError as error:
+        return [str(error)]
+    faults = reading_faults(snapshot)
+    if len(damaged):
+        path = files[0].path
+        for row, id in zip(damaged.tolist(), _ids(snapshot, damaged), strict=True):
+            faults.append(f"{path}: document {shorten(id)} of row {row} is damaged")
+    for file in files if not faults else ():
+        faults += _block_faults(snapshot, file)
     if faults:
         return faults
 
-    # Read all documents; each must have rows of its own.
-    try:
-        _read_all(store)
-        has_valid_rows = is_numbered(store, state.rows)
-        rows = store.document_rows(state.rows)
-    except CorruptError as error:
-        return [str(error)]
-    if not has_valid_rows:
-        return [f"{path}: expected documents in rows 0 to {state.rows - 1}, each once"]
-
-    # The manifest's row sets must agree with segments and readings.
+    # The manifest's rows without text must be those of the readings.
     manifest = snapshot.manifest
-    textless = store.readings.textless()
-    has_same_documents = rows.bits() == manifest.document_rows.bits()
-    has_same_textless = np.array_equal(textless[textless < state.rows], manifest.textless)
-    if not has_same_documents or not has_same_textless:
-        return [f"{path / MANIFEST}: other passages than those of the segments"]
+    textless = snapshot.store.readings.textless()
+    if not np.array_equal(textless[textless < snapshot.state.rows], manifest.textless):
+        return [f"{snapshot.path / MANIFEST}: other texts than those of the readings"]
     return []
 
 
-def faults_by_segment(snapshot: Snapshot) -> dict[Segment, str]:
-    """The segments that are missing, or whose bytes are damaged, with the fault of each."""
-    faults = dict[Segment, str]()
-    for segment in snapshot.state.segments:
+def _ids(snapshot: Snapshot, documents: Rows) -> list[str]:
+    """Ids of documents by their first rows, from the columns; "?" for those that have none."""
+    with suppress(SlimdexError, OSError):
+        return snapshot.store.ids_of(documents)
+    return ["?"] * len(documents)
+
+
+def damaged_documents(snapshot: Snapshot) -> Rows:
+    """First rows of the documents whose records are damaged, including deleted ones.
+
+    Raises `CorruptError` if the log can't be read at all.
+    """
+    store = snapshot.store
+    rows = snapshot.document_rows
+    types = [*snapshot.columns.values()]
+    documents = rows.first_rows(np.arange(snapshot.state.rows))
+    read = list[int]()
+    counts = list[int]()
+    for row, data in store.log.readable(documents):
+        with suppress(ArithmeticError, TypeError, ValueError):
+            record = read_record(data)
+            for value, type_ in zip(record.values, types, strict=False):
+                stored(value, type_)
+            counts.append(record.row_count)
+            read.append(row)
+        if len(read) % READ_AT_ONCE == 0:
+            progress("reading documents", row, snapshot.state.rows)
+
+    # Each must have as many passages as the manifest says.
+    whole = np.array(read, dtype=np.int64)
+    whole = whole[rows.counts_of(whole) == np.array(counts, dtype=np.int64)]
+    return without(documents, whole)
+
+
+def damaged_columns(snapshot: Snapshot) -> dict[ColumnFile, str]:
+    """The files of columns that are missing or damaged, with the fault of each."""
+    faults = dict[ColumnFile, str]()
+    for file in snapshot.state.column_files:
         try:
-            segment.check(snapshot.path)
+            file.check(snapshot.path)
         except CorruptError as error:
-            faults[segment] = str(error)
+            faults[file] = str(error)
     return faults
 
 
@@ -125,29 +154,15 @@ def faults_of_derived_files(snapshot: Snapshot) -> list[str]:
         return faults
 
     # Every byte of each file.
+    faults += damaged_columns(snapshot).values()
     for record in state.files.values():
         faults += _attempt(lambda record=record: record.check(folder))  # type: ignore[misc]
     if state.norms:
         path = folder / state.norms
         faults += _row_faults(snapshot, path, lambda: VectorFile(path, 1, state.rows, FLOAT32))
-    if state.lines:
-        for file in line_files(folder, state.lines, state.rows):
-            faults += _attempt(file.check) or _block_faults(snapshot, file)
     if state.words:
         faults += word_faults(folder / state.words, state.lexical_rows)
-    return faults or [
-        *_attempt(lambda: _check_numbers(snapshot)),
-        *_attempt(lambda: check_lines(snapshot)),
-    ]
-
-
-def _read_all(store: DocumentStore) -> None:
-    """Read every value, so that DuckDB verifies checksums; raise `CorruptError` on damage."""
-    for table in TABLES:
-        names = [name for name, *_ in store.fetch(f"DESCRIBE {table}")]
-        for few in batches(len(names), COLUMNS_AT_ONCE):
-            values = ", ".join(map(identifier, names[few]))
-            store.fetch(f"SELECT bit_xor(hash({values})) FROM {table}")
+    return faults or _attempt(lambda: _check_numbers(snapshot))
 
 
 def _check_numbers(snapshot: Snapshot) -> None:
@@ -285,8 +300,7 @@ def _append_only_files(folder: Path, state: State) -> list[BlockFile]:
     norms = state.norm_file(folder)
     if norms is not None:
         files.append(norms)
-    if state.lines is not None:
-        files += line_files(folder, state.lines, state.rows)
+    files += Log(folder, state.log, state.rows).files
     if state.readings is not None:
         files.append(ReadingFile(folder / state.readings, state.readings_count))
     if state.replacement is not None:

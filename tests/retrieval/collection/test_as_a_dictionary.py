@@ -31,6 +31,7 @@ from slimdex.retrieval.ingest.addition import Addition
 from slimdex.retrieval.ingest.repairing import verify
 from slimdex.retrieval.lexical.tokens import name_words, stems_of
 from slimdex.retrieval.lexical.word_index import WordIndex
+from slimdex.retrieval.store.derived_files import rows_with_text
 from slimdex.retrieval.store.manifest import Manifest
 from slimdex.retrieval.store.state import center_from
 from tests.chance import CHANCE, sweep
@@ -252,7 +253,7 @@ class CollectionMachine(RuleBasedStateMachine):
         self.collection.compact()
         snapshot = self.collection.index.snapshot
         with tempfile.TemporaryDirectory() as folder:
-            rows = self.collection.index.store.ids_and_contents(0, snapshot.state.rows)
+            rows = rows_with_text(snapshot.store, 0, snapshot.state.rows)
             expected = WordIndex.create(Path(folder) / "w", rows).search(query, 1000)
         assert snapshot.words is not None
         hits = snapshot.words.search(query, 1000, hidden=snapshot.hidden)

@@ -86,8 +86,7 @@ def test_verify_finds_no_faults_in_what_writers_remove(tmp_path: Path) -> None:
                 is_over.set()
             count = writing.result()
         assert len(collection) == 40 + count
-        (segment,) = collection.index.state.segments
-        (collection.path / segment.name).unlink()
+        (collection.path / collection.index.state.log.documents).unlink()
         assert collection.verify()
 
 

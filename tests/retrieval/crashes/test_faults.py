@@ -123,8 +123,8 @@ def test_no_call_passes_unseen(operation: str, trials: Callable[[str], Trial]) -
         str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None
         for path in sorted(folder.rglob("*"))
     }
-    segment = (".duckdb.tmp", ".duckdb")  # it may be synced once it has its name
-    for endings in ((f"{MANIFEST}.tmp",), *([] if operation == "reencode" else [segment])):
+    columns = (".parquet.tmp", ".parquet")
+    for endings in ((f"{MANIFEST}.tmp",), *([] if operation == "reencode" else [columns])):
         kinds = {call.kind for call in trial.calls if call.path.endswith(endings)}
         assert {Kind.WRITE, Kind.SYNC} <= kinds, endings
 

@@ -32,7 +32,7 @@ from slimdex.retrieval.ingest.addition import Addition
 from slimdex.retrieval.ingest.preparing import Comparison
 from slimdex.retrieval.ingest.repairing import repair
 from slimdex.retrieval.sources.source import Sources
-from slimdex.retrieval.store import lines, next_commit
+from slimdex.retrieval.store import next_commit
 from slimdex.retrieval.store.work_folder import work_folder
 from slimdex.system.append_only import sync_all
 from slimdex.system.index_names import MANIFEST
@@ -125,7 +125,7 @@ CHANGES: dict[str, Callable[[Collection], object]] = {
     "same documents": lambda other: other.add(_columns(documents(101, 103))),
     "column": lambda other: other.add([Document("new", "a text", metadata={"more": 1})]),
     "wider column": lambda other: other.add([Document("new", "a text", metadata={"n": 1.5})]),
-    "other lines": _compact,
+    "other rows": _compact,
 }
 
 
@@ -140,8 +140,7 @@ CHANGES: dict[str, Callable[[Collection], object]] = {
 def test_an_addition_writes_what_it_writes_without_preparation(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str, kind: str, most: int
 ) -> None:
-    """Lines and values are found before the turn; others change columns and lines meanwhile."""
-    monkeypatch.setattr(lines, "DICTIONARY", 200)
+    """Records are made before the turn; others change columns and rows meanwhile."""
     monkeypatch.setattr(next_commit, "MOST_TRAILING", most)
     new = _columns([*documents(10, 13), *documents(100, 110)])
     if kind == "new column":
@@ -161,10 +160,10 @@ def test_an_addition_writes_what_it_writes_without_preparation(
                 assert collection.verify() == []
                 rows = range(snapshot.state.rows)
                 return [
-                    snapshot.state.segment_rows,
+                    snapshot.state.column_rows,
                     {each.name: each.read_bytes() for each in path.glob("documents-*")},
                     {each.name: each.read_bytes() for each in path.glob("offsets-*")},
-                    repr(snapshot.store.read(rows)),
+                    repr(snapshot.store.fetch('FROM documents ORDER BY "row"')),
                     repr(snapshot.documents(rows)),
                     snapshot.store.ids_by_row(rows.stop),
                     snapshot.columns,
@@ -308,7 +307,7 @@ def test_a_closed_or_moved_index_is_noticed_before_texts_are_encoded(
 
 
 @pytest.mark.parametrize("count", [FEW, MANY])
-def test_a_disk_that_fails_while_a_segment_is_written_is_an_error_of_the_system(
+def test_a_disk_that_fails_while_columns_are_written_is_an_error_of_the_system(
     path: Path, monkeypatch: pytest.MonkeyPatch, count: int
 ) -> None:
     def broken(*_: Any, **__: Any) -> None:
@@ -317,7 +316,7 @@ def test_a_disk_that_fails_while_a_segment_is_written_is_an_error_of_the_system(
     with Collection.open(path, WordEncoder()) as collection:
         with monkeypatch.context() as patch:
             patch.setattr(next_commit, "MOST_TRAILING", 0)
-            patch.setattr(next_commit, "new_segment", broken)
+            patch.setattr(next_commit, "write_columns", broken)
             with pytest.raises(OSError, match="Input/output error") as raised:
                 collection.add(documents(100, 100 + count))
         assert raised.value.errno == errno.EIO

@@ -13,7 +13,7 @@ from tests.conftest import Copies
 from tests.encoders import WordEncoder
 
 QUERIES = ["parse a date", "remove a directory"]
-DERIVED = ["reducer", "rescorer", "moments", "norms", "codes", "documents", "offsets"]
+DERIVED = ["reducer", "rescorer", "moments", "norms", "codes", "offsets"]
 
 
 @pytest.fixture(scope="module")
@@ -87,9 +87,9 @@ def test_damage_to_derived_files_is_found_and_repaired(path: Path, role: str, da
 
 
 @pytest.mark.parametrize("at", [0.2, 0.5, 0.9])
-def test_damaged_segments_are_found_and_repaired(path: Path, at: float) -> None:
+def test_damaged_columns_are_found_and_repaired(path: Path, at: float) -> None:
     before = answers(path)
-    file = find(path, "segment")
+    file = find(path, "columns")
     flip(file, at)
     faults = verify(path)
     assert len(faults) == 1

@@ -134,7 +134,7 @@ def test_compact_keeps_answers_and_frees_space(
         before = answers(collection)
         functions = answers(collection, "kind = 'function'")
         size, ram = sizes(path), collection.index.snapshot.index.nbytes
-        documents = collection.index.store.read(range(collection.index.state.rows))
+        documents = collection.index.store.documents(range(collection.index.state.rows))
         live = np.setdiff1d(
             np.arange(collection.index.state.rows), collection.index.snapshot.deleted
         )
@@ -149,7 +149,7 @@ def test_compact_keeps_answers_and_frees_space(
         if settings.kind != "hnsw":  # its graph is another one
             assert answers(collection) == before
             assert answers(collection, "kind = 'function'") == functions
-        moved = collection.index.store.read(range(800))
+        moved = collection.index.store.documents(range(800))
         assert [moved[i] for i in range(800)] == [documents[int(row)] for row in live]
         after_sizes = sizes(path)
         assert after_sizes["vectors"] * 1267 == size["vectors"] * 800

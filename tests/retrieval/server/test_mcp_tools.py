@@ -284,7 +284,7 @@ async def test_agents_add_and_delete_documents(notes: Path) -> None:
         for tool, arguments in (
             ("add", {"documents": []}),
             ("add", {"documents": [{"id": "x"}]}),
-            ("add", {"documents": [snow | {"metadata": {"n": "soon"}}]}),
+            ("add", {"documents": [snow | {"metadata": {"row": "soon"}}]}),
             ("delete", {"ids": ["0", "none"]}),
             ("delete", {"where": "yer > 1"}),
             ("delete", {}),

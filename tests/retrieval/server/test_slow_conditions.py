@@ -18,16 +18,16 @@ from slimdex.retrieval.server.limits import Limits
 
 from .asking import asking, made
 
-REGEXES = " OR ".join(f"text ~ '(a?b? ?){{{i}}}z'" for i in range(300, 340))
-"""Takes seconds over the documents below, and is interrupted after a third of them."""
+REGEXES = " OR ".join(f"text ~ '(a?b? ?){{{i}}}z'" for i in (130, 131))
+"""Takes a second over the documents below, and is interrupted long before its end."""
 
 
 @pytest.mark.slow
 async def test_a_condition_is_interrupted_after_the_time_limit(tmp_path: Path) -> None:
-    documents = [{"id": str(i), "text": f"{i} " + "ab " * 60} for i in range(6144)]
+    documents = [{"id": str(i), "text": f"{i} " + "ab " * 60} for i in range(30_000)]
     path = made(tmp_path / "notes.index", documents)
 
-    async with asking({"notes": path}, limits=Limits(seconds=0.3)) as (client, service):
+    async with asking({"notes": path}, limits=Limits(seconds=0.1)) as (client, service):
         body = {"query": "a cat", "where": REGEXES}
         answer = await client.post("/indexes/notes/search", json=body)
         assert answer.status_code == 504, answer.text

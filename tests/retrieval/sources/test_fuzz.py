@@ -29,6 +29,7 @@ from slimdex.retrieval.documents import Document, Part
 from slimdex.retrieval.ingest.repairing import verify
 from slimdex.retrieval.sources.given_vectors import check_vectors, open_vectors, read_query_vectors
 from slimdex.retrieval.sources.source import open_source, read_pairs
+from slimdex.retrieval.store import next_commit
 from slimdex.retrieval.store.state import State
 from tests.chance import CHANCE
 from tests.encoders import ReadingEncoder
@@ -184,7 +185,11 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
         )
         for i in range(40)
     ]
-    with Collection.create(path, ReadingEncoder(8), Settings(k=4, kind="flat")) as collection:
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        Collection.create(path, ReadingEncoder(8), Settings(k=4, kind="flat")) as collection,
+    ):
+        patch.setattr(next_commit, "MOST_TRAILING", 0)  # so that columns are written
         collection.add(documents)
         assert collection.info()["passages"]["documents_cut"] == 8
         collection.delete(["d3"])
@@ -274,17 +279,17 @@ def test_states(opened: Collection, data: st.DataObject) -> None:
 @pytest.mark.slow
 @fuzzed
 @given(st.data())
-def test_segments(tmp_path: Path, made: Path, data: st.DataObject) -> None:
+def test_columns(tmp_path: Path, made: Path, data: st.DataObject) -> None:
     folder = tmp_path / "y.index"
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(made, folder)
-    (segment,) = folder.glob("segment-*.duckdb")
-    whole = segment.read_bytes()
+    (file,) = folder.glob("columns-*.parquet")
+    whole = file.read_bytes()
     if data.draw(st.booleans()):  # as one block is damaged, not as all after it are moved
         at, piece = data.draw(st.integers(0, len(whole))), data.draw(INSERTED)
-        segment.write_bytes(whole[:at] + piece + whole[at + len(piece) :])
+        file.write_bytes(whole[:at] + piece + whole[at + len(piece) :])
     else:
-        segment.write_bytes(data.draw(damaged(whole)))
+        file.write_bytes(data.draw(damaged(whole)))
 
     forge(folder)
 

@@ -126,8 +126,7 @@ def test_values_of_several_kinds_stay_what_they_are(tmp_path: Path) -> None:
     assert [d.metadata["v"] for d in read(path)] == values
     with Collection.create(tmp_path / "x.index", WordEncoder()) as collection:
         collection.add(read(path))
-        found = collection.index.store.read(range(len(values)))
-    assert [found[row].metadata["v"] for row in range(len(values))] == values
+        assert [document.metadata["v"] for document in collection] == values
 
 
 WRITTEN = [

@@ -11,9 +11,8 @@ from types import MappingProxyType
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.index import Index
-from slimdex.retrieval.store.new_columns import NewColumns
-from slimdex.retrieval.store.new_documents import NewDocuments
-from slimdex.retrieval.store.next_commit import Change
+from slimdex.retrieval.store.derived_files import with_documents
+from slimdex.retrieval.store.new_documents import NewDocuments, column_values
 from slimdex.retrieval.store.state import State
 
 
@@ -25,20 +24,15 @@ def created(folder: Path) -> Iterator[Index]:
         yield index
 
 
-def add(index: Index, *documents: Document) -> None:
-    """Commit documents."""
-    with index.change() as change:
-        insert(change, *documents)
-        change.commit()
-
-
-def insert(
-    change: Change, *documents: Document, columns: Mapping[str, str] = MappingProxyType({})
+def add(
+    index: Index, *documents: Document, columns: Mapping[str, str] = MappingProxyType({})
 ) -> None:
-    """Give a change new documents; `columns` have these DuckDB types."""
-    store = change.base.store
-    made = NewColumns(store, [columns])
-    values, uncut = made.values_of(documents), [None] * len(documents)
-    change.columns = made.types
-    change.new = NewDocuments.of(store, documents, uncut, made.types, values)
-    change.state = replace(change.state, rows=store.rows + len(documents))
+    """Commit documents; `columns` have these DuckDB types."""
+    with index.change() as change:
+        store = change.base.store
+        change.columns, values = column_values(store.columns, documents, [columns])
+        uncut = [None] * len(documents)
+        change.new = NewDocuments.of(documents, uncut, change.columns, values)
+        state = replace(change.state, rows=store.rows + len(documents))
+        state, grown = with_documents(change, state)
+        change.commit(state, grown=grown)

@@ -47,7 +47,7 @@ def test_a_copy_has_the_files_of_the_manifest_alone(path: Path, tmp_path: Path) 
     ("role", "damage"),
     [
         ("vectors", "flipped"),
-        *slow([("segment", "flipped"), ("codes", "missing"), ("words", "flipped")]),
+        *slow([("documents", "flipped"), ("codes", "missing"), ("words", "flipped")]),
     ],
 )
 def test_a_damaged_index_has_no_copy(path: Path, tmp_path: Path, role: str, damage: str) -> None:

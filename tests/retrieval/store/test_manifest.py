@@ -16,7 +16,7 @@ from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.store.manifest import Checksums, Manifest
 from slimdex.retrieval.store.passages import DocumentRows
 from slimdex.retrieval.store.row_file import RowSets
-from slimdex.retrieval.store.state import Segment, State
+from slimdex.retrieval.store.state import ColumnFile, State
 from slimdex.system.index_names import MANIFEST
 from tests.chance import CHANCE
 from tests.encoders import WordEncoder
@@ -27,8 +27,8 @@ ONE_EACH = DocumentRows(np.empty(0, np.int64), np.empty(0, np.int64))
 def manifest(
     rows: int, deleted: list[int], textless: list[int], documents: DocumentRows
 ) -> Manifest:
-    segments = [Segment("segment-000001.duckdb", 1, "", 0, rows)]
-    state = State({"type": "given"}, 4, Settings(), rows=rows, segments=segments)
+    files = [ColumnFile("columns-000001.parquet", 1, "", 0, rows)]
+    state = State({"type": "given"}, 4, Settings(), rows=rows, column_files=files)
     row_sets = RowSets(np.array(deleted, int), np.array(textless, int), documents)
     return Manifest(state, {"n": "BIGINT"}, row_sets)
 

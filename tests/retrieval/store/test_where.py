@@ -17,9 +17,8 @@ from slimdex.errors import InputError
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.index import Index
 from slimdex.retrieval.store.document_store import DocumentStore
-from slimdex.retrieval.store.where.allowed_nodes import CLOCK_FUNCTIONS, FUNCTIONS
+from slimdex.retrieval.store.where.allowed_nodes import CLOCKS, FUNCTIONS
 from slimdex.retrieval.store.where.validation import (
-    LONGEST_CONDITION,
     check,
     reads_clock,
     seconds_allowed,
@@ -27,7 +26,7 @@ from slimdex.retrieval.store.where.validation import (
 from tests.chance import CHANCE, sweep
 from tests.slow import slow
 
-from .stores import add, created, insert
+from .stores import add, created
 
 COLUMNS = ("id", "title", "text", "l", "s", "n", "f", "d", "j", "odd name", "ünï")
 
@@ -64,10 +63,7 @@ def fill(index: Index) -> None:
         )
         for i in range(8)
     ]
-    with index.change() as change:
-        types = {"l": "VARCHAR[]", "s": "STRUCT(a INTEGER, b VARCHAR)"}
-        insert(change, *documents, columns=types)
-        change.commit()
+    add(index, *documents, columns={"l": "VARCHAR[]", "s": "JSON"})
 
 
 @pytest.mark.parametrize(
@@ -86,25 +82,22 @@ def fill(index: Index) -> None:
         ("d > '2020-06-01' AND d < current_date", [5, 6, 7]),
         ("date_trunc('quarter', d) = DATE '2020-04-01'", [3, 4, 5]),
         ("j->>'$.x.y' = '4' OR (j->'$.z[0]')::INT = 5", [4, 5]),
-        ("s.a = 2 OR struct_extract(s, 'a') = 3 OR (s).a = 4 OR s['a'] = 5", [2, 3, 4, 5]),
         ("list_contains(l, '6') OR '7' IN l OR l[2] = '5'", [5, 6, 7]),
         ("regexp_matches(text, '[2-3] of') AND text ~ '.*3.*'", [3]),
         ("id SIMILAR TO 'id(1|2)' AND lower(title) = ''", [1, 2]),
-        ("text.regexp_matches('t 5') OR regexp_extract(text, '[0-9]') = '6'", [5, 6]),
+        ("regexp_matches(text, 't 5') OR regexp_extract(text, '[0-9]') = '6'", [5, 6]),
         (f"text ~ '{'x?' * 497}Text 5'", [5]),
-        (" OR ".join(f"(n = {i} AND f = {i} / 2)" for i in range(3, 203)), [3, 4, 5, 6, 7]),
         (" AND ".join(f"n <> {i}" for i in range(3, 503)), [0, 1, 2]),
         ("text ~ '^[A-Z][a-z]{1,9} \\d{1,4} of .{0,100}$' AND n = 2", [2]),
-        ("j->>'$..y' = '[\"3\"]' OR (j->'z'->>0) = '4' OR j->>['$.z[0]'] = ['5']", [3, 4, 5]),
-        ("id COLLATE nocase.noaccent = 'ÍD2'", [2]),
+        ("(j->'x'->>'y') = '3' OR (j->'z'->>0) = '4' OR json_array_length(j, '$.z') = 3", [3, 4]),
+        ("strip_accents(lower(ünï)) = 'e' AND id IN ['id2', 'x']", [2]),
         (" OR ".join(f"id LIKE 'x{i}_'" for i in range(199)) + " OR id LIKE '__7'", [7]),
-        (f"(n, -n) IN ({', '.join(f'({i}, -{i})' for i in range(5, 2000))})", [5, 6, 7]),
         (f"{'lower(' * 99}title{')' * 99} = 'title'", [0, 3, 6]),
         ("upper(substring(text FROM 1 FOR 4)) = 'TEXT' AND n = 1", [1]),
         ("coalesce(\"odd name\", 'none') = 'none' OR nullif(n, 2) IS NULL", [2, 3]),
-        ("(n, id) IN ((1, 'id1'), (2, 'id3'))", [1]),
-        ("n IS DISTINCT FROM 3 AND n ** 2 < 9", [0, 1, 2]),
+        ("n IS DISTINCT FROM 3 AND n * n < 9", [0, 1, 2]),
         ("id = '1) OR (1=1; DROP TABLE documents --'", []),
+        (f"contains(text, '{'x' * 9_000}') OR id = '{'x' * 9_000}' OR n = 2", [2]),
         ("true", [0, 1, 2, 3, 4, 5, 6, 7]),
         ("id IN (" + ", ".join(f"'id{i}'" for i in range(1, 20_000)) + ")", [1, 2, 3, 4, 5, 6, 7]),
     ],
@@ -123,9 +116,8 @@ def test_conditions(store: DocumentStore, where: str, rows: list[int] | None) ->
         "d < current_date",
         "NOW()::DATE > d",
         "n = 1 OR (d + INTERVAL 1 DAY)::TIMESTAMP < Current_Timestamp::TIMESTAMP",
-        "d.age() > INTERVAL 1 YEAR",
-        "CASE WHEN n > 1 THEN d < transaction_timestamp() ELSE false END",
-        "d::TIME < localtime",
+        "age(d) > INTERVAL 1 YEAR",
+        "CASE WHEN n > 1 THEN d < today() ELSE false END",
     ],
 )
 def test_conditions_that_read_the_clock(where: str) -> None:
@@ -141,113 +133,109 @@ def test_every_function_that_reads_the_clock_is_known() -> None:
             "'%current_%' OR len(parameters) = 0 AND stability <> 'CONSISTENT'"
         ).fetchall()
     named = {name for (name,) in unsteady} & FUNCTIONS
-    assert {"now"} <= named <= CLOCK_FUNCTIONS  # a release of DuckDB may define some otherwise
+    assert {"now"} <= named <= CLOCKS  # a release of DuckDB may define some otherwise
 
 
-ATTACKS = {
-    "": "empty",
-    "n = 1; DROP TABLE documents": "semicolon",
-    "1=1) OR (1=1": "syntax error",
-    "n = 'x": "unterminated",
-    'n = "x': "unterminated|syntax",
-    "n = 1 \0 OR 1=1": "NUL",
-    "n = '\ud800'": "not Unicode",
-    "n = 1, n = 2": "more than one expression",
-    "n = 1 AS x": "more than one expression",
-    "1 FROM state": "more than one expression",
-    "1 UNION SELECT 1": "more than one expression",
-    "n IN (SELECT 1)": "SUBQUERY",
-    "id IN (SELECT content FROM read_text('/etc/hostname'))": "SUBQUERY",
-    "read_text('/etc/hostname') = ''": "'read_text' is not allowed",
-    "getenv('HOME') = 'x'": "'getenv' is not allowed",
-    "current_user = 'duckdb'": 'column "current_user" not found',
-    "sum(n) > 0": "'sum' is not allowed",
-    "sum(n) OVER () > 0": "is not allowed",
-    "row_number() OVER () = 1": "WINDOW",
-    "lower(DISTINCT id) = 'x'": "called with DISTINCT, ORDER BY or FILTER",
-    "lower(id) FILTER (WHERE true) = 'x'": "called with DISTINCT, ORDER BY or FILTER",
-    "grouping(n) = 1": "GROUPING_FUNCTION",
-    "*": "STAR",
-    "*COLUMNS(*)": "OPERATOR_UNPACK",
-    "#1 = 1": "POSITIONAL_REFERENCE",
-    "DEFAULT": "VALUE_DEFAULT",
-    "n = ?": "VALUE_PARAMETER",
-    '"row" = 1': 'column "row" not found',
-    "rowid = 1": 'column "rowid" not found',
-    "current_date.x = 1": 'column "current_date" not found',
-    "main.lower(id) = 'x'": 'column "main" not found',
-    "n::mood IS NULL": "no type 'mood'",
-    "n::INTEGER[100000000] IS NULL": "no type 'array'",
-    "list_filter(l, lambda x: x = 'a') = []": "is not allowed",
-    "[x FOR x IN l IF x = 'a'] = []": "is not allowed",
-    "list_reduce(l, (x, y) -> x || y) = ''": "is not allowed",
-    "replace(text, 'a', 'aa') = ''": "no longer than",
-    "replace(text, 'a', text) = ''": "no longer than",
-    "concat(" + "text, " * 200 + "text) = ''": "more than 100 columns",
-    "[[[[text]::VARCHAR]::VARCHAR]::VARCHAR]::VARCHAR = ''": "more than 3 casts to text",
-    "(" * 100_000: "brackets inside each other",
-    "(" * 300 + "true" + ")" * 300: "brackets inside each other",
-    "NOT " * 900 + "true": "nested too deeply",
-    "1" + " + 1" * 900 + " > 0": "nested too deeply",
-    "NOT " * 50_000 + "true": "depth limit",
-    "case when " * 5_000: "syntax error",
-    "id = '" + "x" * (1 << 18) + "'": f"at most {LONGEST_CONDITION} are read",
-    " OR ".join(["n = 0"] * 600_000): f"at most {LONGEST_CONDITION} are read",
-    "regexp_matches(text, '" + "(a{0,100})" * 3 + "{0,1000}')": "too many repetitions",
-    "regexp_matches(text, '(')": "missing",
-    "regexp_matches(text, text)": "a pattern is a constant of at most 1000 characters",
-    "text.regexp_matches(text)": "a pattern is a constant",
-    "'x'.regexp_matches(text)": "a pattern is a constant|syntax",
-    "text ~ id": "a pattern is a constant",
-    "text NOT SIMILAR TO id || 'x'": "a pattern is a constant",
-    f"text ~ '{'x' * 1001}'": "a pattern is a constant",
-    "text LIKE '%' || id": "a pattern is a constant",
-    "text ILIKE '%_" + "a" * 1000 + "%'": "a pattern is a constant",
-    "regexp_matches(regex := text, string := 'h')": "the name of an argument",
-    "replace(target := id, string := 'aaa', source := 'a') = ''": "the name of an argument",
-    "text ~ '" + "([ab]{0,900}c|)" * 3 + "'": "too many repetitions",
-    "text ~ '(a?b? ?){3,900}z'": "too many repetitions",
-    "text COLLATE nfc = ''": "no collation 'nfc'",
-    "len(json_extract(j, '$..*..*..z')) > 1": 'more than 1 ".." in a path',
-    "(j->'$..*'->>'$..*..z') = ''": 'more than 1 ".." in a path',
-    "j->('$..*' || '..z') = ''": "a JSON path that is not a constant, column or list",
-    "'$'.json_extract('$..*..z') = ''": "a path|syntax|more than 1",
-    "j.json_exists('$..*..z')": 'more than 1 ".." in a path',
-    " OR ".join(f"(n = {i} AND f = {i})" for i in range(251)): "columns more than 500 times",
-    " OR ".join(f"md5(id) = '{i}'" for i in range(201)): "calls functions more than 200 times",
-    "n / 0 > 'a'": "Could not convert",
-    "id = 'x' \u2028; DROP TABLE state": "semicolon|syntax",
-    "id = 'x\u2019; DROP TABLE state": "unterminated",
-    "COPY documents TO 'x'": "syntax error|more than one",
-    "ATTACH 'x'": "syntax error|more than one|not found|no type",
-}
+ATTACKS = [
+    "",
+    "n = 1; DROP TABLE documents",
+    "1=1) OR (1=1",
+    "n = 'x",
+    'n = "x',
+    "n = 1 \0 OR 1=1",
+    "n = '\ud800'",
+    "n = 1, n = 2",
+    "n = 1 AS x",
+    "1 UNION SELECT 1",
+    "n IN (SELECT 1)",
+    "id IN (SELECT content FROM read_text('/etc/hostname'))",
+    "read_text('/etc/hostname') = ''",
+    "getenv('HOME') = 'x'",
+    "current_user = 'duckdb'",
+    "sum(n) > 0",
+    "sum(n) OVER () > 0",
+    "row_number() OVER () = 1",
+    "lower(DISTINCT id) = 'x'",
+    "lower(id) FILTER (WHERE true) = 'x'",
+    "grouping(n) = 1",
+    "*",
+    "*COLUMNS(*)",
+    "#1 = 1",
+    "DEFAULT",
+    "n = ?",
+    '"row" = 1',
+    "rowid = 1",
+    "current_date.x = 1",
+    "main.lower(id) = 'x'",
+    "n::mood IS NULL",
+    "[x FOR x IN l IF x = 'a'] = []",
+    "list_reduce(l, (x, y) -> x || y) = ''",
+    "replace(text, 'a', 'aa') = ''",
+    "list_has_any(l, [id, text])",
+    "text.lower() = ''",
+    "s" + ".a" * 10_000 + " = 1",
+    "text ~ '(a?b? ?){300}z'",
+    " OR ".join(f"text ~ '(a?b? ?){{{i}}}z'" for i in range(40, 140)),
+    "text ~ '((a?b? ?){20}c?){20}'",
+    "text ~ '" + r"\pL* ?" * 100 + "'",
+    "lower(CASE WHEN n > 1 THEN '" + "x" * 2_000 + "' END) = ''",
+    "try_strptime(text, [" + "'%Y', " * 10_000 + "'%m']) IS NULL",
+    "text LIKE NULL::VARCHAR",
+    "json_extract(j, lower('$.A')) = '1'",
+    "id || id = ''",
+    "(" * 100_000,
+    "(" * 300 + "true" + ")" * 300,
+    "NOT " * 900 + "true",
+    "1" + " + 1" * 900 + " > 0",
+    "NOT " * 50_000 + "true",
+    "case when " * 5_000,
+    "id = '" + "x" * (1 << 18) + "'",
+    " OR ".join(["n = 0"] * 600_000),
+    "regexp_matches(text, '" + "(a{0,100})" * 3 + "{0,1000}')",
+    "regexp_matches(text, '(')",
+    "regexp_matches(text, text)",
+    "text.regexp_matches(text)",
+    "'x'.regexp_matches(text)",
+    "text ~ id",
+    "text NOT SIMILAR TO id || 'x'",
+    f"text ~ '{'x' * 1001}'",
+    "text LIKE '%' || id",
+    "regexp_matches(regex := text, string := 'h')",
+    "replace(target := id, string := 'aaa', source := 'a') = ''",
+    "text ~ '" + "([ab]{0,900}c|)" * 3 + "'",
+    "text ~ '(a?b? ?){3,900}z'",
+    "len(json_extract(j, '$..*..*..z')) > 1",
+    "(j->'$..*'->>'$..*..z') = ''",
+    "j.json_exists('$..*..z')",
+    " OR ".join(f"(n = {i} AND f = {i})" for i in range(251)),
+    " OR ".join(f"md5(id) = '{i}'" for i in range(201)),
+    "n / 0 > 'a'",
+    "id = 'x' \u2028; DROP TABLE state",
+    "ATTACH 'x'",
+]
 
 
 @pytest.mark.parametrize(
-    "where",
-    [*[*ATTACKS][:9], *slow([*ATTACKS][9:])],
-    ids=lambda where: repr(where)[:40],
+    "where", [*ATTACKS[:9], *slow(ATTACKS[9:])], ids=lambda where: repr(where)[:40]
 )
 def test_invalid_conditions_are_refused(store: DocumentStore, where: str) -> None:
     begin = time.process_time()
-    with pytest.raises(InputError, match=ATTACKS[where]) as raised:
+    with pytest.raises(InputError) as raised:
         store.rows_where(where, 8)
     message = str(raised.value)
     assert "\n" not in message
     assert len(message) < 1200
-    expected = (
-        "text in UTF-8" if "\ud800" in where else f"a condition on the columns {', '.join(COLUMNS)}"
-    )
-    assert message.endswith(f"; expected {expected}")
+    if "\ud800" not in where:
+        assert message.endswith(", ".join(COLUMNS))  # the names that it may have
     assert time.process_time() - begin < 10  # of work, however busy the machine
     assert store.rows_where("n = 4", 8).tolist() == [4]  # nothing has changed
 
 
 @pytest.mark.slow
 def test_slow_conditions_are_interrupted(empty: Index, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A hundred checksums of each text."""
-    add(empty, *(Document(str(i), "ab " * 500) for i in range(3000)))
-    where = " OR ".join(f"sha256(substr(text, {i})) = ''" for i in range(100))
+    """A hundred functions of each text."""
+    add(empty, *(Document(str(i), f"{i} " + "ab " * 500) for i in range(3000)))
+    where = " OR ".join(f"strip_accents(substr(text, {i})) = ''" for i in range(100))
     monkeypatch.setenv("SLIMDEX_WHERE_SECONDS", "0.05")
     with pytest.raises(InputError, match=r"took more than 0.05 s, which SLIMDEX_WHERE_SECONDS set"):
         empty.store.rows_where(where, 3000)
@@ -268,21 +256,18 @@ VALUES = ("text", "n", "f", "l", "s", "j", "'a'", "3", "NULL", "d")
 
 @sweep
 def test_any_number_of_arguments_gives_rows_or_one_line(store: DocumentStore) -> None:
-    """Of any function, called in either way."""
-    tried = [*enumerate(product(range(7), sorted(FUNCTIONS)))]
+    """Of any function."""
+    tried = [*enumerate(product(range(5), sorted(FUNCTIONS)))]
     for number, (count, name) in CHANCE.sample(tried, 150):
         given = [VALUES[(number + i) % len(VALUES)] for i in range(count)]
-        calls = [f'"{name}"({", ".join(given)})']
-        if given and name.isidentifier():
-            calls += [f"text.{name}({', '.join(given[1:])})"]
-        for call in calls:
-            rows, message = set[int](), ""
-            try:
-                rows = set(store.rows_where(f"{call} IS NOT NULL", 8).tolist())
-            except InputError as error:
-                message = str(error)
-            assert rows <= {*range(8)}, call
-            assert "\n" not in message, call
+        call = f'"{name}"({", ".join(given)})'
+        rows, message = set[int](), ""
+        try:
+            rows = set(store.rows_where(f"{call} IS NOT NULL", 8).tolist())
+        except InputError as error:
+            message = str(error)
+        assert rows <= {*range(8)}, call
+        assert "\n" not in message, call
 
 
 def test_only_listed_functions(store: DocumentStore) -> None:
@@ -292,21 +277,12 @@ def test_only_listed_functions(store: DocumentStore) -> None:
             "SELECT DISTINCT function_name, function_type FROM duckdb_functions()"
         ).fetchall()
     callable_ = {name for name, type_ in functions if type_ in ("scalar", "macro")}
-    assert callable_ >= FUNCTIONS, sorted(FUNCTIONS - callable_)
+    assert callable_ | CLOCKS >= FUNCTIONS
     others = sorted({name for name, _ in functions if name.isidentifier()} - FUNCTIONS)
     assert len(others) > 400
     for name in others:
         with pytest.raises(InputError, match=r"not allowed|syntax error|at or near"):
             check(f'"{name}"(n) IS NULL', COLUMNS)
-
-
-@pytest.mark.parametrize("schema", ["main", "pg_catalog"])
-def test_a_column_may_be_named_like_a_schema(schema: str) -> None:
-    """Before a function DuckDB takes it for the schema; the second argument is the pattern then."""
-    where = f"{schema}.regexp_matches('x')"
-    assert check(where, [schema]) == where
-    with pytest.raises(InputError, match="a pattern is a constant"):
-        check(f"{schema}.regexp_matches('x', text)", [schema, "text"])
 
 
 WORDS = """n id text l j s x SELECT FROM state blocks documents WHERE UNION IN AND OR NOT NULL

@@ -506,7 +506,7 @@ function condition() {
 function chosen(column, value) {
   const name = identifier(column.name);
   if (column.items) return `list_contains(${name}, ${value})`;
-  const below = column.folders && value !== "''" ? ` OR starts_with(${name}, ${value} || '/')` : "";
+  const below = column.folders && value !== "''" ? ` OR starts_with(${name}, ${value.slice(0, -1)}/')` : "";
   return `(${name} = ${value}${below})`;
 }
 

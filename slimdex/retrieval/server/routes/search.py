@@ -18,7 +18,7 @@ from ...search.answer import related as related_to
 from ...search.excerpts import nearest_by_words, word_places
 from ...search.options import Reranker, SearchOptions, options_of
 from ...search.request import SearchRequest
-from ...store.columns import column_facts
+from ...store.column_facts import column_facts
 from ...store.snapshot import Snapshot
 from ..access import Right
 from ..limits import Limits

@@ -82,7 +82,7 @@ def _add_file(index: Index, path: Path, name: str) -> dict[str, Any]:
     """
     sources = Sources([_open(path, name)])
     added = add_then_refit(
-        index, "auto", lambda: add_sources(index, sources, lambda _: SourceIds())
+        index, "auto", lambda: add_sources(index, sources, lambda *_: SourceIds())
     )
     return asdict(replace(added, notes=[*sources.notes, *added.notes]))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from functools import partial
 from importlib import import_module
 from itertools import chain
@@ -161,4 +162,13 @@ def _documents(rows: Iterable[Sequence[Any]], columns: Mapping[str, str]) -> Ite
     for number, (id, text, title, *metadata) in enumerate(rows, start=1):
         if id is None:
             raise InputError(f"row {number} has no id; expected one")
-        yield Document(id, text or "", title or "", restore_values(columns, metadata))
+        values = [*map(_in_utc, metadata)]
+        yield Document(id, text or "", title or "", restore_values(columns, values))
+
+
+def _in_utc(value: Any) -> Any:
+    """Return a moment in UTC, whatever zone a session of DuckDB has; other values as they are."""
+    if isinstance(value, list | tuple):
+        return [*map(_in_utc, value)]
+    is_moment = isinstance(value, datetime) and value.tzinfo is not None
+    return value.astimezone(UTC) if is_moment else value

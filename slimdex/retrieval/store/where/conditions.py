@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
+from math import isfinite
 from typing import Any
 from uuid import UUID
 
@@ -21,18 +22,16 @@ from slimdex.errors import InputError, short_repr
 from slimdex.system.duckdb_library import identifier, literal
 
 from ...documents import BUILT_IN_COLUMNS
-from .operands import JsonOperand, Operand, as_moment, scalar_operand
+from .operands import NO_VALUE, JsonOperand, Operand, as_moment, operand_of
 
 SIGNS = ("=", "<", "<=", ">", ">=")
 OPERATORS = {
     **{sign: f"{{value}} {sign} {{constant}}" for sign in SIGNS},
     "IN": "{value} IN ({constant})",
-    "STARTS WITH": "starts_with({value}, {constant})",
     "CONTAINS": "contains({value}, {constant})",
     "CONTAINS IN ANY CASE": "contains(lower({value}), lower({constant}))",
 }
-"""Operator -> SQL. Others are "IS NULL", "IS EMPTY" (no value, or an empty text or list) and "HAS"
-(an item of a list, or a part of a text)."""
+"""Operator -> SQL. Others are "IS NULL" and "HAS" (an item of a list, or a part of a text)."""
 TEXT_COLUMNS = dict.fromkeys(BUILT_IN_COLUMNS[1:4], "VARCHAR")
 """The columns that every index has: name -> DuckDB type."""
 EXACT = 1 << 53
@@ -45,7 +44,7 @@ class Compare:
 
     Attributes
     ----------
-    operator : one of `OPERATORS`, "IS NULL", "IS EMPTY" or "HAS".
+    operator : one of `OPERATORS`, "IS NULL" or "HAS".
     value : text, number, boolean, date, time, or for "=" also a list or dict of these, or None; a
         list of such values for IN.
     path : names that lead to a value inside a column of JSON or structs.
@@ -107,23 +106,9 @@ def as_sql(condition: Condition, columns: Mapping[str, str]) -> str:
 def _compare(condition: Compare, columns: Mapping[str, str]) -> str:
     """Render a comparison as SQL; see `as_sql`."""
     type_ = (TEXT_COLUMNS | dict(columns)).get(condition.column)
-    operand = _operand(identifier(condition.column), type_, condition.path)
+    column = identifier(condition.column)
+    operand = operand_of(column, type_, condition.path) if type_ else NO_VALUE
     return _holds(operand, condition.operator, condition.value)
-
-
-def _operand(column: str, type_: str | None, path: tuple[str, ...]) -> Operand:
-    """Return the operand of a quoted column, or of the value at a path inside it.
-
-    `type_` is None for a column that no document has.
-    """
-    if type_ is None:
-        return Operand(has_value="false")
-    scalar = scalar_operand(column, type_)
-    if scalar is None:
-        return JsonOperand.of(column, type_, path)
-    if path:  # there is nothing inside a scalar
-        return Operand(has_value="false")
-    return scalar
 
 
 def _holds(operand: Operand, operator: str, value: Any) -> str:
@@ -131,21 +116,46 @@ def _holds(operand: Operand, operator: str, value: Any) -> str:
     # Missing values, and lists of values.
     if operator == "IS NULL" or (operator == "=" and value is None):
         return f"NOT ({operand.has_value})"
-    if operator == "IS EMPTY":
-        empty: list[Any] = [None, "", []]
-        return _is_among(operand, empty)
     if operator == "IN":
         return _is_among(operand, value)
     if operator == "HAS":
         part_of_text = _scalar(operand, "CONTAINS", value) if isinstance(value, str) else "false"
-        return f"({operand.list_has(_spellings(value))} OR {part_of_text})"
+        return f"({_has_item(operand, value)} OR {part_of_text})"
 
     # Lists and dicts can only be compared for equality; other values have an order.
     if isinstance(value, list | tuple | dict):
         if operator != "=":
             raise InputError(f"{operator} {short_repr(value)}; expected a text or a number")
-        return operand.equal_parts(value, _holds)
+        return _equal_parts(operand, value)
     return _scalar(operand, operator, value)
+
+
+def _has_item(operand: Operand, value: Any) -> str:
+    """SQL: the operand is a list that has an item which equals a value."""
+    wanted = ", ".join(f"CAST({literal(each)} AS JSON)" for each in _spellings(value))
+    if not isinstance(operand, JsonOperand):
+        return "false"
+    items = f"TRY_CAST(json_extract({operand.place}) AS JSON[])"
+    return f"coalesce(list_has_any({items}, [{wanted}]), false)"
+
+
+def _equal_parts(operand: Operand, value: Any) -> str:
+    """SQL: the operand equals a list or dict."""
+    if not isinstance(operand, JsonOperand):
+        return "false"
+
+    # There must be as many parts, each equal to the one of this number or name.
+    if isinstance(value, dict):
+        parts = value
+        sql = [f"{operand.type} = 'OBJECT'", f"len(json_keys({operand.place})) = {len(value)}"]
+    else:
+        parts = dict(enumerate(value))
+        count = f"json_array_length({operand.place})"
+        sql = [f"{operand.type} = 'ARRAY'", f"{count} = {len(value)}"]
+    for name, part in parts.items():
+        inside = JsonOperand(operand.json, (*operand.path, str(name)))
+        sql.append(_holds(inside, "=", part))
+    return f"({' AND '.join(sql)})"
 
 
 def _scalar(operand: Operand, operator: str, value: Any) -> str:
@@ -212,11 +222,9 @@ def kind_of(value: Any) -> str:
         "moment": date,
         "time": time,
     }
+    is_finite = not isinstance(value, float | Decimal) or isfinite(value)
     for kind, types in kinds.items():
-        if not isinstance(value, types):
-            continue
-        is_nan = value != value
-        if not is_nan and value not in (float("inf"), -float("inf")):
+        if isinstance(value, types) and is_finite:
             return kind
     raise _no_constant(value)
 

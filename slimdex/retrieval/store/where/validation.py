@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
@@ -30,24 +31,24 @@ each, which its memory limit does not count."""
 MENTIONS = 500
 """References to columns in a condition: DuckDB's planner compares ANDs and ORs with each other, in
 quadratic time and memory, and can't be interrupted."""
+CALLS = 250
+"""Functions and casts of anything but constants: each may take a second and its results' memory
+over 2,048 long texts."""
 DEEPEST = 100
 """Nesting depth of brackets: DuckDB's parser takes minutes over thousands of unclosed ones."""
 DEEPEST_TREE = 900
 """Nesting depth of DuckDB's tree as JSON."""
-LONGEST_PATTERN = 1000
-"""Characters of a pattern, which has to be a constant: LIKE and regular expressions take time
-proportional to the length of the text times that of the pattern."""
-REPEATED = 8_000
-"""Characters of a regular expression times the sum of the numbers in its braces: beyond, its
-automaton no longer fits into memory, and it takes forty times as long."""
-DESCENTS = 1
-"""Recursive steps ("..") of a JSON path: each multiplies the time by the number of nodes below."""
-TEXT_CASTS = 3
-"""Nested casts to text: each doubles the quotes in lists and structs."""
-CALLS = 200
-"""Calls of functions with non-constant arguments: each may take a second over 2,048 long texts."""
-BUILT_FROM = 100
-"""Columns in texts and lists built by a condition, which DuckDB's memory limit does not count."""
+LONGEST_TEXT = 1000
+"""Characters of constants that are not just compared. LIKE and regular expressions take time
+proportional to the length of the text times that of the pattern, which has to be a constant; and as
+a result of CASE, a constant would be copied for each row."""
+LARGEST_REGEX = 2000
+"""Size of a regular expression's automaton, in characters: from 2900 it no longer fits into its
+memory, and takes a hundred times as long."""
+ALL_REGEXES = 5000
+"""Sizes of a condition's regular expressions together, which nothing interrupts in 2,048 rows."""
+PROPERTY = 400
+"""Size of a class such as \\pL, which has hundreds of ranges, in characters."""
 SECONDS = "SLIMDEX_WHERE_SECONDS"
 """Environment variable: time limit of a condition."""
 _WITHIN = ContextVar("within", default=TIMEOUT_MAX)
@@ -168,10 +169,6 @@ class _Refusal(Exception):
     """Reason for the refusal."""
 
 
-def _no_column(name: str) -> _Refusal:
-    return _Refusal(f'column "{name[:SHOWN_NAME]}" not found')
-
-
 @lru_cache(1)
 def _scratch(process: int) -> duckdb.DuckDBPyConnection:
     """A separate database of a process, so that nothing in an untrusted catalog affects the check.
@@ -190,20 +187,32 @@ def _check(where: str, names: frozenset[str]) -> bool:
     Returns whether it reads the clock.
     """
     _check_text(where)
-    return _check_tree(parse_condition(where), names)
+    nodes = _nodes(_parse(where))
+
+    # Nodes inside a node are checked before it: in text LIKE "a%", no column "a%" is the reason.
+    for node, outer in reversed(nodes):
+        _check_node(node, names)
+        is_compared = outer.startswith("COMPARE") or outer in allowed.COMPARISONS
+        if len(_text_of(node) or "") > LONGEST_TEXT and not is_compared:
+            raise _Refusal(f"a pattern or argument of more than {LONGEST_TEXT} characters")
+    classes = Counter(node["class"] for node, _ in nodes if not _is_constant(node))
+    if classes["COLUMN_REF"] > MENTIONS:
+        raise _Refusal(f"it names columns more than {MENTIONS} times (IN takes many values)")
+    if classes["FUNCTION"] + classes["LAMBDA"] + classes["CAST"] > CALLS:
+        raise _Refusal(f"it calls functions more than {CALLS} times")
+    sizes = [*map(_size, _regexes(nodes))]
+    if max(sizes, default=0) > LARGEST_REGEX or sum(sizes) > ALL_REGEXES:
+        raise _Refusal("too many repetitions or classes such as \\pL in regular expressions")
+    return any(_is_clock(node, names) for node, _ in nodes)
 
 
 def _check_text(where: str) -> None:
     """Raise `_Refusal` for faults visible without parsing, which may take minutes for some."""
-    if not where.strip():
-        raise _Refusal("it is empty")
     if len(where) > LONGEST_CONDITION:
         raise _Refusal(f"{len(where)} characters; at most {LONGEST_CONDITION} are read")
-    text = where.encode()
-    if 0 in text:
-        raise _Refusal("it has a NUL character")
 
     # Brackets and semicolons, but not those in texts.
+    text = where.encode()
     depth = 0
     for offset, kind in duckdb.tokenize(where):
         symbol = text[offset : offset + 1]
@@ -216,102 +225,62 @@ def _check_text(where: str) -> None:
             raise _Refusal(f"more than {DEEPEST} brackets inside each other")
 
 
-def parse_condition(where: str) -> dict[str, Any]:
+def _parse(where: str) -> dict[str, Any]:
     """Parse a text as one expression; raises `_Refusal` if it is anything else.
 
     It is not put in brackets, since the text could close them.
     """
+    sql = "SELECT json_serialize_sql(?::VARCHAR), json_serialize_sql('SELECT true')"
+    cursor = _scratch(os.getpid()).cursor()
     try:
-        sql = "SELECT json_serialize_sql(?::VARCHAR)"
-        ((text,),) = _scratch(os.getpid()).cursor().execute(sql, [f"SELECT\n{where}\n"]).fetchall()
+        ((text, plain_text),) = cursor.execute(sql, [f"SELECT\n{where}\n"]).fetchall()
         tree = parse_json(text, DEEPEST_TREE)
     except TooDeepError as error:
         raise _Refusal("it is nested too deeply") from error
     except duckdb.Error as error:
         raise _Refusal(" ".join(str(error).split())) from error
-
-    # It must be the only expression of a SELECT without anything else.
     if tree["error"]:
         raise _Refusal(" ".join(tree["error_message"].split("\n")[0].split()))
-    (statement,) = tree["statements"]
-    node = statement["node"]
-    expression = _expression_of(node) if node["type"] == "SELECT_NODE" else None
-    if expression is None:
+
+    # It must be the only expression of a SELECT without anything else.
+    node = tree["statements"][0]["node"]
+    plain = parse_json(plain_text)["statements"][0]["node"]
+    expressions = node.pop("select_list", [])
+    del plain["select_list"]
+    if node != plain or len(expressions) != 1 or expressions[0]["alias"]:
         raise _Refusal("more than one expression")
+    expression: dict[str, Any] = expressions[0]
     return expression
 
 
-def _expression_of(node: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the only expression of a SELECT; None if it has any other clause."""
-    extras = ("modifiers", "where_clause", "group_expressions", "group_sets", "having", "sample")
-    if node["qualify"] or node["aggregate_handling"] != "STANDARD_HANDLING":
-        return None
-    if any(node.get(name) for name in extras) or node["cte_map"]["map"]:
-        return None
-    if node["from_table"]["type"] != "EMPTY" or len(node["select_list"]) != 1:
-        return None
-    expression: dict[str, Any] = node["select_list"][0]
-    return None if expression["alias"] else expression
-
-
-def _check_tree(root: dict[str, Any], names: frozenset[str]) -> bool:
-    """Raise `_Refusal` if a node is not allowed, or too many nodes are expensive.
-
-    Returns whether any node reads the clock.
-    """
-    # Parts of the tree, the number of casts to text around each, and whether it is inside a
-    # function that builds texts or lists.
-    waiting: list[tuple[Any, int, bool]] = [(root, 0, False)]
-    clock = False
-    built_from = 0
-    mentions = 0
-    calls = 0
+def _nodes(root: dict[str, Any]) -> list[tuple[dict[str, Any], str]]:
+    """All nodes of a tree, each before those inside it, and the function or type around each."""
+    nodes = []
+    waiting: list[tuple[Any, str]] = [(root, "")]
     while waiting:
-        value, casts, building = waiting.pop()
+        value, outer = waiting.pop()
         if isinstance(value, list):
-            waiting += [(item, casts, building) for item in value]
-        if not isinstance(value, dict):
-            continue
-        if "class" in value:
-            _check_node(value, names)
-            casts += _is_text_cast(value)
-            mentions += value["class"] == "COLUMN_REF"
-            calls += _is_call(value)
-            clock |= _is_clock(value)
-            built_from += building and value["class"] == "COLUMN_REF"
-            building |= value.get("function_name") in allowed.BUILDERS
-            building |= value["type"] == "ARRAY_CONSTRUCTOR"
-
-        # Bounds of work that one condition may cause.
-        if casts > TEXT_CASTS:
-            raise _Refusal(f"more than {TEXT_CASTS} casts to text inside each other")
-        if mentions > MENTIONS:
-            raise _Refusal(f"it names columns more than {MENTIONS} times (IN takes many values)")
-        if calls > CALLS:
-            raise _Refusal(f"it calls functions more than {CALLS} times")
-        if built_from > BUILT_FROM:
-            raise _Refusal(f"more than {BUILT_FROM} columns in texts or lists")
-        waiting += [(item, casts, building) for item in value.values()]
-    return clock
+            waiting += [(item, outer) for item in value]
+        elif isinstance(value, dict):
+            if "class" in value:
+                nodes.append((value, outer))
+                outer = str(value.get("function_name", value["type"]))
+            waiting += [(item, outer) for item in value.values()]
+    return nodes
 
 
-def _is_clock(node: dict[str, Any]) -> bool:
-    """True if a node reads the clock, or may do so: a column can have the name of a clock."""
+def _is_clock(node: dict[str, Any], names: frozenset[str]) -> bool:
+    """True if a node reads the clock; columns hide functions without brackets."""
     if node["class"] == "COLUMN_REF":
-        return node["column_names"][0].lower() in allowed.CLOCKS
-    return node["class"] == "FUNCTION" and node["function_name"].lower() in allowed.CLOCK_FUNCTIONS
+        name = node["column_names"][0].lower()
+        return name in allowed.CLOCKS and name not in names
+    return node["class"] == "FUNCTION" and _name_of(node) in allowed.CLOCKS
 
 
-def _is_call(node: dict[str, Any]) -> bool:
-    """True for a function that is called for each row: not all of its arguments are constants."""
-    if node["class"] != "FUNCTION":
-        return False
-    classes = {argument["expression"]["class"] for argument in node["arguments"]}
-    return not classes <= {"CONSTANT"}
-
-
-def _is_text_cast(node: dict[str, Any]) -> bool:
-    return node["class"] == "CAST" and node["type_expr"]["type_name"].lower() in allowed.TEXT_TYPES
+def _name_of(node: dict[str, Any]) -> str:
+    """The name of a function or type, with its schema; text.lower() has the schema "text"."""
+    name = node["function_name" if node["class"] == "FUNCTION" else "type_name"]
+    return ".".join(filter(None, (node["catalog"], node["schema"], name))).lower()
 
 
 def _check_node(node: dict[str, Any], names: frozenset[str]) -> None:
@@ -320,105 +289,83 @@ def _check_node(node: dict[str, Any], names: frozenset[str]) -> None:
     is_other_operator = kind == "OPERATOR" and node["type"] not in allowed.OPERATORS
     if kind not in allowed.CLASSES or is_other_operator:
         raise _Refusal(f"{node['type']} is not allowed")
-    if kind == "LAMBDA":
+    if kind == "COLUMN_REF":
+        name, *fields = node["column_names"]
+        if len(fields) > DEEPEST:  # which DuckDB binds in quadratic time
+            raise _Refusal("it is nested too deeply")
+        if name.lower() not in names | allowed.CLOCKS:
+            raise _Refusal(f'column "{name[:SHOWN_NAME]}" not found')
+    elif kind == "TYPE" and _name_of(node) not in allowed.TYPES:
+        raise _Refusal(f"no type {_name_of(node)!r}")
+    elif kind == "LAMBDA":
         if node["syntax_type"] != "SINGLE_ARROW":  # which is JSON's
             raise _Refusal("LAMBDA is not allowed")
-        _check_paths([node["expr"]])
-    if kind == "COLLATE" and not set(node["collation"].lower().split(".")) <= allowed.COLLATIONS:
-        raise _Refusal(f"no collation {node['collation']!r}")
-    if kind == "COLUMN_REF":
-        first, *fields = node["column_names"]
-        is_clock = first.lower() in allowed.CLOCKS and not fields
-        if first.lower() not in names and not is_clock:
-            raise _no_column(first)
-    elif kind == "TYPE":
-        name = node["type_name"]
-        if node["catalog"] or node["schema"] or name.lower() not in allowed.TYPES:
-            raise _Refusal(f"no type {name!r}")
+        _check_path(node["expr"])
     elif kind == "FUNCTION":
-        _check_function(node, names)
+        _check_function(node)
 
 
-def _check_function(node: dict[str, Any], names: frozenset[str]) -> None:
+def _check_function(node: dict[str, Any]) -> None:
     """Raise `_Refusal` unless a call of a function is allowed, with these arguments."""
-    name = node["function_name"].lower()
+    name = _name_of(node)
     if name not in allowed.FUNCTIONS:
         raise _Refusal(f"function {name!r} is not allowed")
-
-    # The parser takes the column of a call like column.lower() for a schema.
-    first = node["catalog"] or node["schema"]
-    if first and first.lower() not in names:
-        raise _no_column(first)
-    if node["filter"] or node["distinct"] or node["order_bys"]["orders"] or node["export_state"]:
-        raise _Refusal(f"function {name!r} is called with DISTINCT, ORDER BY or FILTER")
-    if name != allowed.TAKES_NAMES and any(argument["name"] for argument in node["arguments"]):
+    if any(argument["name"] for argument in node["arguments"]):  # they could change the order
         raise _Refusal(f"function {name!r} with the name of an argument")
 
-    # A text in double quotes is a column: this is reported before any fault of a pattern or path.
     arguments = [argument["expression"] for argument in node["arguments"]]
-    for argument in arguments:
-        if argument["class"] == "COLUMN_REF":
-            _check_node(argument, names)
-
-    # In column.regexp_matches('a'), the pattern is the first argument. If DuckDB has a schema of
-    # the column's name, it takes the column for that schema, and the pattern is the second
-    # argument.
-    if name in allowed.REGEXES | allowed.LIKES:
-        _check_pattern(arguments[:2] if first else arguments[1:2], name in allowed.REGEXES)
-    if name.startswith("json") or name == "->>":
-        _check_paths(arguments if first else arguments[1:])
-    if name == allowed.SHRINKING and not _shrinks(arguments):
-        raise _Refusal("replace with anything but a constant that is no longer than the one before")
+    if name == "list_value" and not all(map(_is_constant, arguments)):
+        raise _Refusal("a list of anything but constants")
+    for second in arguments[1:2]:
+        if name in allowed.PATTERNS and _text_of(second) is None:
+            raise _Refusal("a pattern that is not a constant")
+        if name in allowed.PATHS:
+            _check_path(second)
 
 
-def _check_pattern(places: Sequence[dict[str, Any]], is_regex: bool) -> None:
-    """Raise unless these arguments are constants: patterns of limited length and repetition."""
-    for argument in places:
-        constant = argument.get("literal")
-        if constant is None or len(constant["text"]) > LONGEST_PATTERN:
-            raise _Refusal(f"a pattern is a constant of at most {LONGEST_PATTERN} characters")
-        if is_regex and len(constant["text"]) * _repeats(constant["text"]) > REPEATED:
-            raise _Refusal("a pattern with too many repetitions in braces")
+def _text_of(node: dict[str, Any]) -> str | None:
+    """The text of a constant; None for other nodes."""
+    text: str | None = node.get("literal", {}).get("text")
+    return text
 
 
-def _repeats(pattern: str) -> int:
-    """Sum of the larger numbers in the braces of a regular expression: 3 + 5 of a{2,3}b{5}."""
-    total = 0
-    for least, most in re.findall(r"\{([0-9]+)(?:,([0-9]*))?\}", pattern):
-        total += max(int(least), int(most or 0))
-    return total
+def _is_constant(node: dict[str, Any]) -> bool:
+    """True for constants, also of types: DATE '2020-01-01'."""
+    return "literal" in node or (node["class"] == "CAST" and "literal" in node["child"])
 
 
-def _check_paths(paths: Sequence[dict[str, Any]]) -> None:
-    """Raise unless JSON paths are constants, columns, lists or arrows between these; only constants
-    may have wildcards."""
-    waiting = list(paths)
-    while waiting:
-        path = waiting.pop()
-        name = path.get("function_name")
-        if path["class"] == "LAMBDA":
-            waiting += [path["lhs"], path["expr"]]
-        elif name == "->>":
-            waiting += [argument["expression"] for argument in path["arguments"]]
-        elif path["class"] == "CONSTANT":
-            if path["literal"]["text"].count("..") > DESCENTS:
-                raise _Refusal(f'more than {DESCENTS} ".." in a path in JSON')
-        elif path["class"] != "COLUMN_REF" and not {name, path["type"]} & allowed.LISTS:
-            raise _Refusal(
-                "a JSON path that is not a constant, column or list (are there brackets around the "
-                "arrow and what is before and after it?)"
-            )
+def _regexes(nodes: Sequence[tuple[dict[str, Any], str]]) -> list[str]:
+    """The patterns of regular expressions, which are constants."""
+    patterns = []
+    for node, _ in nodes:
+        if node["class"] == "FUNCTION" and _name_of(node) in allowed.REGEXES:
+            patterns += [_text_of(each["expression"]) or "" for each in node["arguments"][1:2]]
+    return patterns
 
 
-def _shrinks(arguments: Sequence[dict[str, Any]]) -> bool:
-    """True if a call of replace(text, old, new) can't make a text longer.
+def _size(pattern: str) -> int:
+    """Size of a regular expression whose braces are written out, at most.
 
-    In text.replace(old, new), `text` is not an argument, so the constants are the last two.
+    >>> _size("[0-9]{4}"), _size("(ab?){2,30}")
+    (40, 330)
     """
-    if len(arguments) < 2:
-        return True  # DuckDB refuses it, and names the arguments that it takes
-    old = arguments[-2].get("literal")
-    new = arguments[-1].get("literal")
-    if old is None or new is None:
-        return False
-    return len(new["text"].encode()) <= len(old["text"].encode())
+    properties = len(re.findall(r"\\[pP]", pattern))
+    size = len(pattern) + PROPERTY * properties
+    groups = 1
+    for before, least, most in re.findall(r"(.)\{([0-9]+)(?:,([0-9]*))?\}", pattern, re.DOTALL):
+        times = max(int(least), int(most or 0), 1)
+        if before == ")":
+            groups *= times  # they may be inside each other
+        else:
+            size += times * (PROPERTY // 4 if properties else 8)
+    return size * groups
+
+
+def _check_path(path: dict[str, Any]) -> None:
+    """Raise unless an argument is a constant: a path in JSON without recursive steps.
+
+    Each such step ("..") multiplies the time by the number of nodes below.
+    """
+    text = _text_of(path)
+    if text is None or (text.startswith("$") and ".." in text):
+        raise _Refusal('a path in JSON is a constant without ".."')

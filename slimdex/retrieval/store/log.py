@@ -1,0 +1,350 @@
+"""Log: a record of each document, by row, in an append-only file that is mapped.
+
+Neighbouring records are compressed together, in blocks of 3 KiB; a longer record has a block of
+its own. A block depends on no other. It consists of
+
+- a header: CRC-32 of the rest of the block, length of the compressed bytes, first row, and number
+  of records;
+- by raw deflate: the number of rows of each record, the length of each, and then the records.
+
+The second file, the offsets, has an entry for each row: where the block of its document starts.
+
+Damage in a block loses the records of this block, and no others. Damage in an entry loses no
+record: the document can't be read by this row, but a scan of the log finds it.
+"""
+
+from __future__ import annotations
+
+import mmap
+import struct
+import zlib
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from pathlib import Path
+from struct import Struct
+
+from slimdex.errors import CorruptError, InputError
+from slimdex.indexes.arrays import Rows
+from slimdex.indexes.vectors.vector_file import check_length
+from slimdex.system.append_only import appending, block_digests
+from slimdex.system.once import cached_property
+
+from .state import LogFiles
+
+CRC_BYTES = 4
+HEADER = Struct("<IQH")
+"""After the checksum: length of the compressed bytes, first row, number of records."""
+TABLE_BYTES = 8
+"""Bytes of a record in the table of a block: its number of rows and its length, four each."""
+ENTRY_BYTES = 6
+"""Bytes of a row in the offsets, enough for a log of 256 TiB."""
+BLOCK_BYTES = 3 << 10
+"""Largest decompressed size of a block, unless it has a single record: with 8 KiB, descriptions of
+packages take 16% fewer bytes, but reading ten records takes .1 ms more."""
+MOST_COMPRESSED = 1 << 24
+"""Largest decompressed size of a block that is smaller when compressed, so that a forged one can't
+exhaust the memory. Larger records are stored by deflate without compression."""
+LONGEST_RECORD = 1 << 31
+RAW = -zlib.MAX_WBITS
+"""Deflate without header and checksum."""
+DAMAGE = (ValueError, struct.error, zlib.error)
+"""Errors of a block that is damaged or forged."""
+SCAN_BYTES = 1 << 22
+"""Bytes that a scan asks the system to prefetch at once."""
+
+
+@dataclass(frozen=True)
+class PackedBlock:
+    """Records compressed together, for `Log.append`.
+
+    Attributes
+    ----------
+    records : number of records.
+    rows : number of rows of all records.
+    data : compressed bytes.
+    """
+
+    records: int
+    rows: int
+    data: bytes
+
+
+def pack(records: Iterable[tuple[bytes, int]]) -> Iterator[PackedBlock]:
+    """Compress records, each given with its number of rows, in blocks.
+
+    Raises `InputError` if a record is too long.
+    """
+    block: list[tuple[bytes, int]] = []
+    nbytes = 0
+    for record, rows in records:
+        length = len(record)
+        if length > LONGEST_RECORD:
+            raise InputError(f"a document of {length} bytes; expected at most {LONGEST_RECORD}")
+        if block and nbytes + TABLE_BYTES + length > BLOCK_BYTES:
+            yield _pack_block(block)
+            block = []
+            nbytes = 0
+        block.append((record, rows))
+        nbytes += TABLE_BYTES + length
+    if block:
+        yield _pack_block(block)
+
+
+def _pack_block(block: list[tuple[bytes, int]]) -> PackedBlock:
+    row_counts = [rows for _, rows in block]
+    lengths = [len(record) for record, _ in block]
+    table = struct.pack(f"<{2 * len(block)}I", *row_counts, *lengths)
+    plain = b"".join([table, *(record for record, _ in block)])
+    level = zlib.Z_DEFAULT_COMPRESSION if len(plain) <= MOST_COMPRESSED else zlib.Z_NO_COMPRESSION
+    data = zlib.compress(plain, level, wbits=RAW)
+    return PackedBlock(records=len(block), rows=sum(row_counts), data=data)
+
+
+@dataclass(frozen=True)
+class LogFile:
+    """The log or its offsets, and the committed size."""
+
+    path: Path
+    nbytes: int
+
+    def check(self) -> None:
+        """Raise `CorruptError` if the file is too short."""
+        size = self.path.stat().st_size if self.path.exists() else 0
+        if size < self.nbytes:
+            raise CorruptError(f"{self.path}: {size} bytes, expected {self.nbytes}{self.way_out}")
+
+    def blocks(self) -> Iterator[tuple[int, str]]:
+        """(number, SHA-256) of each block of 4 MiB; the last may be short."""
+        return block_digests(self.path, self.nbytes)
+
+    def map(self) -> mmap.mmap | bytes:
+        """Map the committed bytes; the map outlives the file's name."""
+        self.check()
+        if not self.nbytes:
+            return b""  # which can't be mapped
+        with self.path.open("rb") as file:
+            mapped = mmap.mmap(file.fileno(), self.nbytes, access=mmap.ACCESS_READ)
+        if hasattr(mmap, "MADV_RANDOM"):
+            mapped.madvise(mmap.MADV_RANDOM)  # hits are scattered: avoid read-ahead of 128 KiB
+        return mapped
+
+    @property
+    def way_out(self) -> str:
+        """Advice if it is damaged, for the end of a message."""
+        return f"; see `slimdex repair {self.path.parent}`"
+
+
+class _Block:
+    """Records of consecutive documents, decompressed no further than needed.
+
+    Raises one of `DAMAGE` if the block is damaged or forged.
+
+    Attributes
+    ----------
+    start, stop : its place in the log.
+    bounds : rows where documents begin, and where the last one ends.
+    """
+
+    def __init__(self, log: mmap.mmap | bytes, start: int) -> None:
+        header_start = start + CRC_BYTES
+        length, first, records = HEADER.unpack_from(log, header_start)
+        self.start = start
+        self.stop = header_start + HEADER.size + length
+        if length > BLOCK_BYTES:
+            _prefetch(log, [(start, length)])
+        checked = log[header_start : self.stop]
+        if zlib.crc32(checked) != int.from_bytes(log[start:header_start], "little"):
+            raise ValueError("another checksum")
+        self._stream = zlib.decompressobj(wbits=RAW)
+        self._rest = checked[HEADER.size :]
+        self._plain = b""
+
+        # The table has the number of rows and the length of each record.
+        table = struct.unpack(f"<{2 * records}I", self._read(0, TABLE_BYTES * records))
+        self.bounds = [*accumulate(table[:records], initial=first)]
+        self._ends = [*accumulate(table[records:], initial=len(self._plain))]
+        if self._ends[-1] > max(MOST_COMPRESSED, length):
+            raise ValueError(f"{self._ends[-1]} bytes in {length}")
+
+    def record(self, row: int) -> bytes:
+        """Return the record of a row's document."""
+        position = self._position(row)
+        return self._read(self._ends[position], self._ends[position + 1])
+
+    def documents(self, row: int) -> list[tuple[int, bytes]]:
+        """First row and record of each document, from that of `row` on."""
+        firsts = self.bounds[self._position(row) : -1]
+        self._read(0, self._ends[-1])  # faster than one by one
+        return [(first, self.record(first)) for first in firsts]
+
+    def _position(self, row: int) -> int:
+        if not self.bounds[0] <= row < self.bounds[-1]:
+            raise ValueError(f"the block of rows {self.bounds[0]} to {self.bounds[-1] - 1}")
+        return bisect_right(self.bounds, row) - 1
+
+    def _read(self, start: int, stop: int) -> bytes:
+        """Return decompressed bytes."""
+        missing = stop - len(self._plain)
+        if missing > 0:  # for zlib, 0 is no limit
+            self._plain += self._stream.decompress(self._rest, missing)
+            self._rest = self._stream.unconsumed_tail
+        if len(self._plain) < stop:
+            raise ValueError("too few bytes")
+        return self._plain[start:stop]
+
+
+class Log:
+    """Records of documents by row, in an append-only file that is mapped, and the place of each.
+
+    Bytes beyond the committed size, left by an interrupted append, are ignored and overwritten.
+
+    Raises `CorruptError` if a file is missing or too short.
+
+    >>> import tempfile
+    >>> empty = Log(Path(tempfile.mkdtemp()), LogFiles("documents", "offsets"), 0)
+    >>> log = empty.append(pack([(b'["7","Rain"]', 1), (b'["8","Snow"]', 3)]))
+    >>> log.rows, log.read([0, 2])
+    (4, {0: b'["7","Rain"]', 2: b'["8","Snow"]'})
+    >>> [*log.scan()]
+    [(0, b'["7","Rain"]'), (1, b'["8","Snow"]')]
+    """
+
+    def __init__(self, folder: Path, files: LogFiles, rows: int) -> None:
+        self.state = files
+        self.rows = rows
+        self._folder = folder
+        self._log = LogFile(folder / files.documents, files.bytes)
+        self._offsets = LogFile(folder / files.offsets, rows * ENTRY_BYTES)
+        self.files = (self._log, self._offsets)
+        for file in self.files:
+            file.check()
+
+    @cached_property
+    def _maps(self) -> tuple[mmap.mmap | bytes, mmap.mmap | bytes]:
+        return self._log.map(), self._offsets.map()
+
+    def open(self) -> Log:
+        """Map both files, so that they remain readable when deleted; return self."""
+        _ = self._maps
+        return self
+
+    def append(self, blocks: Iterable[PackedBlock]) -> Log:
+        """Append records durably; return the longer log, leaving this one unchanged.
+
+        `pack` makes the blocks, beforehand or as they are written.
+        """
+        end = self.state.bytes
+        rows = self.rows
+        with (
+            appending(self._log.path, self._log.nbytes) as log,
+            appending(self._offsets.path, self._offsets.nbytes) as offsets,
+        ):
+            for block in blocks:
+                header = HEADER.pack(len(block.data), rows, block.records)
+                crc = zlib.crc32(block.data, zlib.crc32(header))
+                stored = b"".join([crc.to_bytes(CRC_BYTES, "little"), header, block.data])
+                log.write(stored)
+                offsets.write(end.to_bytes(ENTRY_BYTES, "little") * block.rows)
+                end += len(stored)
+                rows += block.rows
+        return Log(self._folder, replace(self.state, bytes=end), rows)
+
+    def read(self, rows: Sequence[int]) -> dict[int, bytes]:
+        """Read records of documents by any of their rows.
+
+        Raises `CorruptError` if one is damaged.
+        """
+        # All pages are requested before the first is read: a cold disk fetches them together.
+        log, offsets = self._checked_maps()
+        _prefetch(offsets, ((row * ENTRY_BYTES, ENTRY_BYTES) for row in rows))
+        starts = [self._start(row) for row in rows]
+        _prefetch(log, ((start, BLOCK_BYTES) for start in starts))
+
+        # Neighbouring rows are often in one block.
+        records = dict[int, bytes]()
+        block: _Block | None = None
+        for row, start in zip(rows, starts, strict=True):
+            try:
+                if block is None or block.start != start:
+                    block = _Block(log, start)
+                records[row] = block.record(row)
+            except DAMAGE as error:
+                raise self._damage(row, start, error) from error
+        return records
+
+    def scan(self, start: int = 0, stop: int | None = None) -> Iterator[tuple[int, bytes]]:
+        """Yield (first row, record) of each document that begins in rows [start, stop), in order.
+
+        Blocks follow one another, so only the entry of `start` is needed; and none for all
+        documents. Raises `CorruptError` at the first damaged block.
+        """
+        stop = self.rows if stop is None else min(stop, self.rows)
+        row = start
+        block_start = self._start(row) if row else 0
+        prefetched = 0
+        while row < stop:
+            if block_start >= prefetched:
+                log, _ = self._checked_maps()
+                _prefetch(log, [(block_start, SCAN_BYTES)])
+                prefetched = block_start + SCAN_BYTES
+            try:
+                block = _Block(log, block_start)
+                documents = block.documents(row)
+            except DAMAGE as error:
+                raise self._damage(row, block_start, error) from error
+            yield from ((first, record) for first, record in documents if start <= first < stop)
+            row = block.bounds[-1]
+            block_start = block.stop
+
+    def readable(self, documents: Rows) -> Iterator[tuple[int, bytes]]:
+        """Yield (first row, record) of those of all documents that can be read.
+
+        `documents` are their first rows, in order.
+        """
+        position = 0
+        while position < len(documents):
+            with suppress(CorruptError):
+                for row, record in self.scan(int(documents[position])):
+                    if position == len(documents) or row != documents[position]:
+                        break
+                    yield row, record
+                    position += 1
+            position += 1
+
+    def _checked_maps(self) -> tuple[mmap.mmap | bytes, mmap.mmap | bytes]:
+        """Both maps; raises `CorruptError` if a file was cut, since reading would be fatal."""
+        for file, mapped in zip(self.files, self._maps, strict=True):
+            check_length(mapped, file.path)
+        return self._maps
+
+    def _start(self, row: int) -> int:
+        """Where the block of a row's document starts."""
+        _, offsets = self._maps
+        return int.from_bytes(offsets[row * ENTRY_BYTES : (row + 1) * ENTRY_BYTES], "little")
+
+    def _damage(self, row: int, start: int, reason: Exception) -> CorruptError:
+        path = self._log.path
+        return CorruptError(
+            f"{path}: row {row} is damaged, at byte {start} ({reason}){self._log.way_out}"
+        )
+
+
+def _prefetch(mapped: mmap.mmap | bytes, spans: Iterable[tuple[int, int]]) -> None:
+    """Ask the system to prefetch parts of a map, (start, length) each."""
+    if not hasattr(mmap, "MADV_WILLNEED") or not isinstance(mapped, mmap.mmap):
+        return
+
+    # Bounds of the pages that were requested last: a span inside them needs no call.
+    requested_start = -1  # none so far
+    requested_end = -1
+    with suppress(OSError, ValueError, OverflowError):  # only advice
+        for start, length in spans:
+            page_start = start - start % mmap.PAGESIZE
+            stop = start + length
+            if page_start != requested_start or stop > requested_end:
+                mapped.madvise(mmap.MADV_WILLNEED, page_start, stop - page_start)
+                requested_start = page_start
+                requested_end = stop + -stop % mmap.PAGESIZE  # rounded up to whole pages
