@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
+from slimdex.errors import CorruptError
+
 if TYPE_CHECKING:
     from hashlib import _Hash
 
@@ -142,6 +144,50 @@ def appending(path: Path, nbytes: int) -> Iterator[BinaryIO]:
         yield file
         file.flush()
         sync_open(descriptor, path)
+
+
+@dataclass(frozen=True)
+class AppendOnlyFile:
+    """An append-only file, and its committed size; bytes beyond that are ignored.
+
+    >>> import tempfile
+    >>> file = AppendOnlyFile(Path(tempfile.mkdtemp()) / "rows").append(b"abc").append(b"de")
+    >>> file.nbytes, file.read(2)
+    (5, b'cde')
+    """
+
+    path: Path
+    nbytes: int = 0
+
+    def check(self) -> None:
+        """Raise `CorruptError` if the file is too short."""
+        size = self.path.stat().st_size if self.path.exists() else 0
+        if size < self.nbytes:
+            raise CorruptError(f"{self.path}: {size} bytes; expected {self.nbytes}")
+
+    def blocks(self) -> Iterator[tuple[int, str]]:
+        """(number, SHA-256) of each block; the last may be short."""
+        return block_digests(self.path, self.nbytes)
+
+    def read(self, start: int = 0) -> bytes:
+        """Read the committed bytes from `start` on.
+
+        Raises `FileNotFoundError` if the file is missing, and `CorruptError` if it is too short.
+        """
+        if start == self.nbytes:  # there may be no file yet
+            return b""
+        with self.path.open("rb") as file:
+            file.seek(start)
+            data = file.read(self.nbytes - start)
+        if len(data) < self.nbytes - start:
+            raise CorruptError(f"{self.path}: {start + len(data)} bytes; expected {self.nbytes}")
+        return data
+
+    def append(self, data: bytes) -> AppendOnlyFile:
+        """Append bytes durably; return the longer file."""
+        with appending(self.path, self.nbytes) as file:
+            file.write(data)
+        return AppendOnlyFile(self.path, self.nbytes + len(data))
 
 
 @dataclass(frozen=True)

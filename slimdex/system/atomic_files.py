@@ -46,7 +46,9 @@ ENDINGS = {
     "columns": ("parquet",),
     "readings": ("bin",),
     "origins": ("json",),
-    "rows": ("bin",),
+    "ids": ("bin",),
+    "flags": ("bin",),
+    "deletions": ("bin",),
 }
 """Role of a numbered file -> possible endings, the default first."""
 FOLDERS = ("tantivy",)

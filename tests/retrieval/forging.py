@@ -13,7 +13,6 @@ import numpy as np
 
 from slimdex.retrieval.store.log import Log, pack
 from slimdex.retrieval.store.manifest import DIGEST, Manifest
-from slimdex.retrieval.store.row_file import LENGTH
 from slimdex.retrieval.store.state import LogFiles
 from slimdex.system.atomic_files import sha256
 from slimdex.system.index_names import MANIFEST
@@ -22,10 +21,7 @@ from slimdex.system.index_names import MANIFEST
 def rewrite(folder: Path, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
     """Change the JSON of the manifest."""
     path = folder / MANIFEST
-    data = path.read_bytes()[DIGEST:]
-    stop = LENGTH + int.from_bytes(data[:LENGTH], "little")
-    header = json.dumps(change(json.loads(data[LENGTH:stop]))).encode()
-    body = len(header).to_bytes(LENGTH, "little") + header + data[stop:]
+    body = json.dumps(change(json.loads(path.read_bytes()[DIGEST:]))).encode()
     path.write_bytes(hashlib.sha256(body).digest() + body)
 
 

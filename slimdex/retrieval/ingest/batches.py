@@ -278,5 +278,5 @@ def _characters(documents: Sequence[Document]) -> int:
 def _documents_to_encode(snapshot: Snapshot, documents: Sequence[Document]) -> Sequence[Document]:
     """Documents whose text, title or parts differ from those of the same id."""
     return documents_that_differ(
-        snapshot, documents, snapshot.store.look_up([each.id for each in documents])
+        snapshot, documents, snapshot.store.rows_of_ids([each.id for each in documents])
     )

@@ -30,7 +30,7 @@ from ..store.next_commit import Change
 from ..store.origins import Origins, write_origins
 from ..store.passages import DocumentRows
 from ..store.readings import ReadingFile, Readings
-from ..store.row_file import RowSets
+from ..store.row_flags import RowSets, flag_files
 from ..store.snapshot import IndexInMemory, Snapshot
 from ..store.state import LogFiles, State
 from ..store.work_folder import work_folder
@@ -115,6 +115,10 @@ def _compact(snapshot: Snapshot, folder: Path) -> Copies:
         rows=len(live),
         fit=fit,
         files={role: file for role, file in old.files.items() if role not in NOT_INDEX},
+        flags=state.new_name("flags"),
+        deletions=state.new_name("deletions"),
+        deletion_count=0,
+        id_rows=0,
     )
 
     # Documents, and how much of their texts was read.
@@ -136,6 +140,8 @@ def _compact(snapshot: Snapshot, folder: Path) -> Copies:
     )
     manifest = Manifest(state, snapshot.columns, row_sets)
     if state.rows:
+        flags, _ = flag_files(folder, replace(state, rows=0))
+        files.append(flags.append(row_sets.flags(0, state.rows)))
         with closing(Engine(folder)) as engine:
             store = DocumentStore(engine, manifest)
             columns = new_columns(store, folder / state.new_name("columns"), range(state.rows))

@@ -233,7 +233,7 @@ def _compare(snapshot: Snapshot, documents: Sequence[Document], addition: Additi
     """Compare documents with those of the same ids."""
     # Open the files that are needed later, so that they stay readable if others remove them.
     store = snapshot.store
-    rows = store.look_up([document.id for document in documents])
+    rows = store.rows_of_ids([document.id for document in documents])
     if snapshot.state.settings is not None:
         snapshot.load()
 

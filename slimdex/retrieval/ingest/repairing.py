@@ -29,6 +29,7 @@ from ..store.verification import (
     log_faults,
     reading_faults,
     replacement_faults,
+    row_faults,
     vector_faults,
 )
 from ..store.work_folder import remove_left_work
@@ -114,6 +115,8 @@ def _save_documents(index: Index, *, untrusted: bool) -> list[str]:
     Rows keep their numbers. Returns a message for each fault. In an `untrusted` index, no column is
     read to find the ids of damaged documents.
     """
+    if row := row_faults(index.snapshot):
+        raise CorruptError(f"{row[0]}; {CANT_REBUILD}")
     faults = [] if untrusted else log_faults(index.snapshot)
     if not faults and not untrusted:
         return []

@@ -30,6 +30,7 @@ from ..store.derived_files import (
     with_new_words,
     with_words,
 )
+from ..store.ids import IDS
 from ..store.index_files import encode_rows, fit, save_codes, with_moments
 from ..store.manifest import Undo
 from ..store.next_commit import AppendedFile, Change
@@ -71,10 +72,6 @@ def delete(index: Index, ids: Sequence[str] | None, where: str | None) -> int:
 
     Raises `InputError` if an id is unknown, or the condition is invalid.
     """
-    # Ids are looked up without the writer lock. Under it, only documents added since are checked.
-    if ids is not None:
-        index.check_writable()
-        index.read(lambda snapshot: snapshot.store.look_up(ids))
     with index.change() as change:
         if ids is not None:
             rows = change.base.store.live_rows(ids)
@@ -282,8 +279,9 @@ def _rebuild(change: Change, settings: Settings | None, fit_again: bool) -> None
     state = change.next_state()
     moments = change.moments_of(np.delete(np.arange(state.rows), base.deleted))
     keeps_origins = not fit_again and _are_whole(base, {"origins"})
-    dropped = {"rows"} if keeps_origins else {"rows", "origins"}  # the commit writes rows again
-    state = replace(state, files={r: f for r, f in state.files.items() if r not in dropped})
+    dropped = {IDS} if keeps_origins else {IDS, "origins"}  # the commit writes ids again
+    files = {role: file for role, file in state.files.items() if role not in dropped}
+    state = replace(state, files=files, id_rows=0)
     state = with_moments(change.path, state, moments)
     damaged = state.column_files if fit_again else damaged_columns(base)
     state = with_columns_again(base.store, state, damaged)

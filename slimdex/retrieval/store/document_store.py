@@ -5,17 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 from weakref import finalize
 
 import numpy as np
-from numpy.typing import NDArray
 
 from slimdex.errors import CorruptError, InputError, UnreadableError, shorten
-from slimdex.indexes.arrays import Rows, batches, union, without
+from slimdex.indexes.arrays import Rows, union, without
+from slimdex.system.atomic_files import FileRecord
 from slimdex.system.duckdb_library import duckdb, identifier, literal
 from slimdex.system.once import Once, cached_property
 
@@ -23,6 +22,7 @@ from ..column_types import sql_type, stored
 from ..documents import BUILT_IN_COLUMNS, Document
 from .columns import Part, Typed, column_values, documents_query, unnest_query
 from .engine import Engine, Session, disk_error, disk_errors, is_damage, one_line, statement_error
+from .ids import IDS, IdFile, LaterIds
 from .log import Log
 from .manifest import Manifest
 from .origins import Origins, read_origins
@@ -35,11 +35,7 @@ T = TypeVar("T")
 
 COLUMNS_AT_ONCE = 500
 """Columns per query: DuckDB holds 2,048 values of each in memory, several times."""
-IDS_AT_ONCE = 65_536
-MOST_RECENT = 4096
-RECENT_SHARE = 64
-"""Most recent hashes kept unsorted: this many, or a share of the sorted ones if that is more."""
-MOST_FROM_LOG = 4096
+MOST_FROM_LOG = 256
 """Most documents whose ids are read from the log: a query of more takes less time."""
 READ_AT_ONCE = 256
 """Records in memory at a time."""
@@ -57,96 +53,15 @@ COMPARED = 100_000
 COMPARED_CHARACTERS = 100
 """An unknown id is compared with others only if it has at most `COMPARED_CHARACTERS` characters and
 the index has at most `COMPARED` rows, which takes some milliseconds."""
-Hashed = NDArray[np.int64]
-"""Hashes of the ids of documents, and their rows (2, n)."""
-BETWEEN = '"row" >= ? AND "row" < ?'
 AMONG = '"row" IN (SELECT unnest(?::BIGINT[]))'
-"""Conditions on rows: from one to before another, and a list."""
+"""A condition on rows: they are in a list."""
 PLACE = "left(slimdex_origin, 32)"
 """The digest of an origin's place. (DuckDB 2.0.0 fails on `split_part` of an all-NULL column.)"""
 
 
-@dataclass(frozen=True)
-class _LookedUp:
-    """Ids that were looked up in the rows before `stop`, and the rows of those that existed.
-
-    The rows are valid in one `State.epoch`; in the next, they may have other numbers.
-    """
-
-    ids: frozenset[str] = frozenset()
-    rows: Mapping[str, int] = field(default_factory=dict)
-    stop: int = 0
-    epoch: int = 0
-
-
-@dataclass(frozen=True)
-class IdHashes:
-    """Python's hash of the id of each document in the rows before `stop`, and its row.
-
-    Most added documents are new, and a few replace others. The hashes show this without a query,
-    which would open all columns. The rows are valid in one `State.epoch`.
-    """
-
-    older: Hashed  # sorted
-    stop: int
-    epoch: int
-    recent: Hashed = field(default_factory=lambda: _hash_ids((), ()))
-
-    def with_later(self, rows: Sequence[int], ids: Sequence[str], stop: int) -> IdHashes:
-        """Return these hashes and those of later documents, which are in rows before `stop`."""
-        # An insertion copies all older hashes, so it waits until there are many recent ones.
-        recent = np.append(self.recent, _hash_ids(ids, rows), axis=1)
-        if recent.shape[1] <= max(MOST_RECENT, self.older.shape[1] // RECENT_SHARE):
-            return replace(self, stop=stop, recent=recent)
-        recent = _in_order(recent)
-        positions = np.searchsorted(self.older[0], recent[0])
-        return IdHashes(np.insert(self.older, positions, recent, axis=1), stop, self.epoch)
-
-    def rows_of(self, ids: Sequence[str]) -> Rows:
-        """Return the rows of all documents, including deleted ones, that may have one of these ids.
-
-        They are in order. A few may have other ids with equal hashes.
-        """
-        # Equal hashes are neighbours in `older`, so each hash has a span there, empty for most.
-        hashes = np.unique(_hashes(ids))
-        older_hashes, older_rows = self.older
-        starts = np.searchsorted(older_hashes, hashes, "left")
-        stops = np.searchsorted(older_hashes, hashes, "right")
-        spans = np.stack([starts, stops], axis=1)[starts < stops].tolist()
-        matches = [older_rows[start:stop] for start, stop in spans]
-
-        # The recent hashes are not sorted, but few.
-        recent_hashes, recent_rows = self.recent
-        matches.append(recent_rows[np.isin(recent_hashes, hashes)])
-        return np.sort(np.concatenate(matches))
-
-
-@dataclass
-class _IdCache:
-    """Ids that this process knows.
-
-    Attributes
-    ----------
-    looked_up : the last lookup of ids, in any commit.
-    hashes : hashes of all ids; None before the second lookup.
-    """
-
-    looked_up: _LookedUp = field(default_factory=_LookedUp)
-    hashes: IdHashes | None = None
-
-
-def _hash_ids(ids: Sequence[str], rows: Sequence[int] | Rows) -> Hashed:
-    """Return the hashes of ids, and the rows of their documents, in one array (2, n)."""
-    return np.stack([_hashes(ids), np.array(rows, dtype=np.int64)])
-
-
-def _hashes(ids: Sequence[str]) -> NDArray[np.int64]:
-    return np.fromiter(map(hash, ids), np.int64, len(ids))
-
-
-def _in_order(hashed: Hashed) -> Hashed:
-    """Sort hashes and their rows by the hashes."""
-    return hashed[:, np.argsort(hashed[0], kind="stable")]
+def _ids_of(manifest: Manifest) -> tuple[object, ...]:
+    """What the known ids depend on: later rows may be added to them."""
+    return manifest.state.files.get(IDS), manifest.state.epoch
 
 
 class DocumentStore:
@@ -160,7 +75,7 @@ class DocumentStore:
     columns : the user's: name -> type.
     rows : documents before this row are visible.
     changed_origins : the content of the file of origins.
-    id_cache : ids that this process knows, shared by the stores of all commits.
+    id_file, later_ids : where documents are, by their ids.
     """
 
     def __init__(
@@ -180,13 +95,16 @@ class DocumentStore:
 
         # Read when needed, unless the store of an earlier commit has it already.
         self.changed_origins = Once[Origins]()
+        self.id_file = Once[IdFile]()
+        self.later_ids = LaterIds(state.id_rows)
         self.readings = Readings(file)
-        self.id_cache = _IdCache()
         if before is not None:
-            self.id_cache = before.id_cache
             self.readings = before.readings.at_commit(file)
             if before.origins_file == self.origins_file:
                 self.changed_origins = before.changed_origins
+            if _ids_of(before.manifest) == _ids_of(manifest):
+                self.id_file = before.id_file
+                self.later_ids = before.later_ids.copy()
         self._made: tuple[Session, str] | None = None  # where the view is: see `_schema`
         self._tables = set[str]()  # tables that were made beside it: see `_table`
 
@@ -522,7 +440,7 @@ class DocumentStore:
 
     def row_by_id(self, ids: Sequence[str]) -> dict[str, int]:
         """Map ids to their live rows; raises `InputError` if an id is unknown."""
-        known = dict(self._live(ids))
+        known = self.rows_of_ids(ids)
         for id in ids:
             if id not in known:
                 raise InputError(
@@ -547,105 +465,38 @@ class DocumentStore:
 
     def rows_of_ids(self, ids: Sequence[str]) -> dict[str, int]:
         """Map those ids that exist to their live rows."""
-        return dict(self._live(ids))
+        # Rows of the file that may have these ids; few have others with equal hashes.
+        record = self.manifest.state.files.get(IDS)
+        file = self.id_file.get(lambda: IdFile.read(self.path, record))
+        found = self._ids_at(sorted(self._still_live(file.find(ids))))
+        later = self._later()
+        found |= {row: id for id in ids if (row := later.get(id)) is not None}
+        wanted = set(ids)
+        live = self._still_live([*found])
+        return {id: row for row, id in found.items() if id in wanted and row in live}
 
-    def look_up(self, ids: Sequence[str]) -> dict[str, int]:
-        """Map existing ids to their live rows, and remember the result.
+    def _later(self) -> Mapping[str, int]:
+        """The row of each id that a live document after the file of ids has."""
+        later = self.later_ids
+        if later.stop < self.rows:
+            rows = self.manifest.document_rows.first_rows(np.arange(later.stop, self.rows))
+            later.extend(self._ids_at(sorted(self._still_live(rows))), self.rows)
+        return later.rows
 
-        The second lookup of a process hashes all ids, which speeds up this one and all later ones.
-        """
-        known = self.id_cache
-        is_second = bool(known.looked_up.ids)
-        if is_second and known.hashes is None:
-            known.hashes = self._hash_all()
-        rows = dict(self.live_from(0, ids))
-        known.looked_up = _LookedUp(frozenset(ids), rows, self.rows, self.epoch)
-        return rows
+    def _ids_at(self, rows: Sequence[int]) -> dict[int, str]:
+        """Map documents, given by their first rows in order, to their ids."""
+        if len(rows) <= MOST_FROM_LOG:
+            with suppress(CorruptError):  # of a damaged record, columns may have the id
+                return {row: each.document.id for row, each in self.records_of(rows).items()}
+        return dict(zip(rows, self.ids_of(np.array(rows)), strict=True))
 
-    def _live(self, ids: Sequence[str]) -> list[tuple[str, int]]:
-        """Pairs (id, row) of the live documents with these ids."""
-        # The last lookup answers this only if it included all of these ids.
-        lookup = self.id_cache.looked_up
-        is_current = lookup.epoch == self.epoch and lookup.stop <= self.rows
-        if not (is_current and lookup.ids and lookup.ids.issuperset(ids)):
-            return self.live_from(0, ids)
-
-        # Some of its documents may be deleted by now, and later ones may have been added.
-        known = {id: lookup.rows[id] for id in ids if id in lookup.rows}
-        live = self._still_live([*known.values()])
-        row_by_id = {id: row for id, row in known.items() if row in live}
-        row_by_id |= self.live_from(lookup.stop, ids)
-        return [*row_by_id.items()]
-
-    def remember(self, rows: Sequence[int], ids: Sequence[str], stop: int) -> None:
-        """Add the ids of documents in later rows, which end before `stop`, to the known hashes."""
-        known = self.id_cache.hashes
-        if known is None:
-            return
-        if (known.stop, known.epoch) == (self.rows, self.epoch):  # no rows in between are missing
-            self.id_cache.hashes = known.with_later(rows, ids, stop)
-
-    def live_from(self, start: int, ids: Sequence[str]) -> list[tuple[str, int]]:
-        """Pairs (id, row) of the live documents with these ids, in the rows from `start` on."""
-        if start >= self.rows:
-            return []
-
-        # By hashes, which few ids share.
-        hashes = self._hashes_of_ids()
-        if hashes is not None:
-            rows = hashes.rows_of(ids)
-            candidates = self._still_live(rows[rows >= start])
-            if not candidates:
-                return []
-            if len(candidates) <= MOST_FROM_LOG:
-                wanted = set(ids)
-                read = self._ids_in_log(sorted(candidates))
-                return [(id, row) for row, id in read.items() if id in wanted]
-
-        # By queries. A join with the new rows would read every text; a list of ids does not.
-        sql = f"""SELECT id, "row" FROM {BARE_DOCUMENTS}
-            WHERE "row" >= ? AND "row" < ? AND id IN (SELECT unnest(?::VARCHAR[]))"""
-        matches = list[tuple[str, int]]()
-        for part in batches(len(ids), IDS_AT_ONCE):
-            matches += self.fetch(sql, [start, self.rows, list(ids[part])])
-        live = self._still_live([row for _, row in matches])
-        return [(id, row) for id, row in matches if row in live]
-
-    def _hashes_of_ids(self) -> IdHashes | None:
-        """The hashes of all ids; None until the second addition of this process."""
-        known = self.id_cache.hashes
-        if known is None:
-            return None
-        if known.epoch != self.epoch:
-            known = self._hash_all()
-        elif known.stop < self.rows:
-            known = self._hash_later(known)
-        self.id_cache.hashes = known
-        return known
-
-    def _hash_all(self) -> IdHashes:
-        """Hash the ids of all documents, including deleted ones."""
-        sql = f'SELECT id, "row" FROM {BARE_DOCUMENTS} WHERE {BETWEEN}'
-        parts = [_hash_ids((), ())]
-        for part in batches(self.rows, IDS_AT_ONCE):
-            with self.reading() as cursor:  # arrays take a quarter of the time of tuples
-                read = cursor.execute(sql, [part.start, part.stop]).fetchnumpy()
-            parts.append(_hash_ids(read["id"].tolist(), read["row"]))
-        return IdHashes(_in_order(np.concatenate(parts, axis=1)), self.rows, self.epoch)
-
-    def _hash_later(self, known: IdHashes) -> IdHashes:
-        """Return the known hashes and those of the rows of later commits.
-
-        The ids of a few rows are read from the log; if there are more, all ids are hashed again.
-        """
-        rows = self.manifest.document_rows.first_rows(np.arange(known.stop, self.rows))
-        if len(rows) > MOST_FROM_LOG:
-            return self._hash_all()
-        read = self._ids_in_log(rows.tolist())
-        return known.with_later([*read], [*read.values()], self.rows)
-
-    def _ids_in_log(self, rows: Sequence[int]) -> dict[int, str]:
-        return {row: record.document.id for row, record in self.records_of(rows).items()}
+    def with_id_file(self, path: Path) -> FileRecord:
+        """Write a file of the ids of all documents."""
+        record = self.manifest.state.files.get(IDS)
+        file = self.id_file.get(lambda: IdFile.read(self.path, record))
+        start = self.manifest.state.id_rows
+        rows = self.manifest.document_rows.first_rows(np.arange(start, self.rows)).tolist()
+        return file.with_later([*self._ids_at(rows).values()], rows).write(path)
 
     def generated_ids(self, prefix: str) -> dict[str, int]:
         """Map generated ids (prefix, colon, number) of live documents to their rows."""

@@ -23,9 +23,10 @@ from slimdex.indexes.vectors.vector_file import VectorFile
 from slimdex.system.atomic_files import publish
 from slimdex.system.workers import IN_THIS_PROCESS, Workers
 
+from .ids import IDS
 from .state import State
 
-NOT_INDEX = ("origins", "rows")
+NOT_INDEX = ("origins", IDS)
 """Roles of files that are not part of the index of vectors."""
 TAIL_ROWS = 8192
 """Rows that may be missing from the codes on disk before they are rewritten..."""

@@ -1,8 +1,8 @@
 """Manifest: a committed state in one small file, whose replacement is the commit.
 
-It has the state, the user's columns, sets of rows and the checksums of the blocks of append-only
-files. All other files are written and made durable before, and what no manifest names does not
-exist. A reader sees the commit of another process by one look at the file.
+It has the state, the user's columns and the checksums of the blocks of append-only files. All other
+files are written and made durable before, and what no manifest names does not exist. A reader sees
+the commit of another process by one look at the file.
 """
 
 from __future__ import annotations
@@ -17,27 +17,15 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any, Literal, Protocol
 
-import numpy as np
-
 from slimdex.errors import CorruptError, InputError, SlimdexError, UnreadableError
 from slimdex.indexes.arrays import Rows, merge_rows, without
 from slimdex.system.atomic_files import publish
 from slimdex.system.index_names import MANIFEST
+from slimdex.system.json_text import READABLE, parse_json
 
 from ..column_types import is_type
 from .passages import DocumentRows
-from .row_file import (
-    LENGTH,
-    NO_ROW_FILE,
-    NO_ROW_SETS,
-    ROWS,
-    SETS,
-    RowFile,
-    RowSets,
-    header_of,
-    sets_of,
-    symmetric_difference,
-)
+from .row_flags import NO_ROW_SETS, RowSets, read_row_sets
 from .state import FORMAT, State
 
 DIGEST = hashlib.sha256().digest_size
@@ -109,7 +97,6 @@ class Manifest:
     ----------
     columns : the user's columns: name -> type, of `column_types`.
     row_sets : deleted rows, rows without text, and documents of several rows.
-    row_file : the file that has most of `row_sets`, if any.
     commits : random names of this commit and those before it, oldest first. Numbers and names of
         files occur again once a folder is restored from a copy, and with other contents.
     """
@@ -117,7 +104,6 @@ class Manifest:
     state: State
     columns: Mapping[str, str]
     row_sets: RowSets = NO_ROW_SETS
-    row_file: RowFile = NO_ROW_FILE
     checksums: Checksums = field(default_factory=Checksums)
     commits: str = ""
 
@@ -201,26 +187,14 @@ class Manifest:
         It deletes some rows, and restores some that were deleted; `textless` are those of its new
         rows, and `document_rows` those of all.
         """
-        row_file = self.row_file if ROWS in state.files else NO_ROW_FILE
         row_sets = RowSets(
             deleted=without(merge_rows(self.deleted, deleted), restored),
             textless=merge_rows(self.textless, textless),
             documents=document_rows,
         )
         return Manifest(
-            state=state,
-            columns=columns,
-            row_sets=row_sets,
-            row_file=row_file.with_changed(merge_rows(deleted, restored)),
-            checksums=self.checksums,
+            state=state, columns=columns, row_sets=row_sets, checksums=self.checksums
         ).with_new_name(self.commits)
-
-    def with_row_file(self, folder: Path) -> Manifest:
-        """Write the sets of all rows to a new file, durably, and name it in the state."""
-        state = self.state
-        record = RowFile.write(folder / state.new_name(ROWS), state.rows, self.row_sets)
-        state = replace(state, files=state.files | {ROWS: record})
-        return replace(self, state=state, row_file=RowFile(record, state.rows))
 
     def with_undo(self, state: State, folder: Path, undo: Undo, is_moved: bool = False) -> State:
         """Return the next state with what undoing it needs: this manifest, written to a file.
@@ -258,7 +232,7 @@ class Manifest:
     def read(cls, folder: Path, name: str = MANIFEST, before: Manifest | None = None) -> Manifest:
         """Read the file of an index's folder.
 
-        A file of rows that `before`, an earlier manifest, names too is not read again. Raises
+        Of the rows, only what `before`, an earlier manifest, lacks is read. Raises
         `OSError` if the file is missing, `CorruptError` if it is damaged, and `InputError` if its
         format is newer.
         """
@@ -270,7 +244,7 @@ class Manifest:
             return cls._parse(memoryview(data)[DIGEST:], path, before)
         except SlimdexError:
             raise
-        except FileNotFoundError as error:  # its file of rows
+        except FileNotFoundError as error:  # its flags of rows
             if path.read_bytes() != data:  # others have committed, and removed that
                 return cls.read(folder, name, before)
             raise CorruptError(f"{error.filename}: missing; restore it from a copy") from error
@@ -281,7 +255,7 @@ class Manifest:
     def _parse(cls, data: memoryview, path: Path, before: Manifest | None) -> Manifest:
         """Parse what `_bytes` returns; raises various errors if it is invalid: see `read`."""
         # Check the format first: everything else may differ in another one.
-        header, start = header_of(data)
+        header = parse_json(str(data, "utf-8"), READABLE)
         format_ = header["format"]
         if not isinstance(format_, int) or format_ < FORMAT:
             raise ValueError(f"format {format_!r}; expected {FORMAT}")
@@ -289,19 +263,10 @@ class Manifest:
             raise InputError(
                 f"{path}: format {format_}; expected {FORMAT} (made by a newer slimdex)"
             )
-
-        # Sets of rows: most are in the file of rows, those of later rows follow here, and then the
-        # rows that have changed since the file was written.
         state = State.from_json(header["state"])
-        columns = header["columns"]
-        bits = sets_of(header, data, start)
-        changed = np.frombuffer(data[start + sum(map(len, bits)) :], dtype="<i8")
-        row_file, row_sets = _in_file(path.parent, state, changed.astype(np.int64), before)
-        row_sets = row_sets.replace_from(row_file.rows, bits)
-        if max(row_sets.last, row_file.rows - 1) >= state.rows:
-            raise ValueError(f"row {row_sets.last}; expected fewer than {state.rows}")
 
         # Columns, checksums and names of commits.
+        columns = header["columns"]
         checksums = header["checksums"]
         if not all(map(is_type, columns.values())):
             raise ValueError("expected types of columns")
@@ -311,14 +276,13 @@ class Manifest:
         commits = header["commits"]
         if not COMMITS.fullmatch(commits):
             raise ValueError("expected names of commits")
-        return cls(
-            state=state,
-            columns=columns,
-            row_sets=row_sets,
-            row_file=row_file,
-            checksums=Checksums(checksums),
-            commits=commits,
-        )
+        manifest = cls(state, columns, checksums=Checksums(checksums), commits=commits)
+
+        # What was read of an earlier commit is still valid, unless a copy was restored since.
+        known = None
+        if before is not None and manifest.follows(before):
+            known = before.state, before.row_sets
+        return replace(manifest, row_sets=read_row_sets(path.parent, state, known))
 
     @classmethod
     def read_current(cls, folder: Path, before: Manifest | None = None) -> Manifest:
@@ -340,50 +304,16 @@ class Manifest:
         path.write_bytes(hashlib.sha256(body).digest() + body)
 
     def _bytes(self) -> bytes:
-        """Serialise: header's length, header, bits of rows after the file of rows, changed rows."""
-        bits = self.row_sets.bits(self.row_file.rows)
-        changed = self.row_file.changed.astype("<i8").tobytes()
-        header = json.dumps(
+        """Serialise as JSON in UTF-8."""
+        return json.dumps(
             {
                 "format": FORMAT,
                 "state": self.state.to_json(),
                 "columns": dict(self.columns),
-                "bytes": dict(zip(SETS, map(len, bits), strict=True)),
                 "checksums": dict(self.checksums.digits),
                 "commits": self.commits,
             }
         ).encode()
-        return b"".join([len(header).to_bytes(LENGTH, "little"), header, *bits, changed])
-
-
-def _in_file(
-    folder: Path, state: State, changed: Rows, before: Manifest | None
-) -> tuple[RowFile, RowSets]:
-    """Read the file of rows that a state names, and apply the rows `changed` since.
-
-    The file is not read if `before`, an earlier manifest, names it too. The sets may also have
-    later rows of `before`, which the caller replaces.
-    """
-    # The sets in the file, if possible from memory, and what has changed since.
-    record = state.files.get(ROWS)
-    known = RowSets(documents=before.document_rows) if before is not None else NO_ROW_SETS
-    if before is not None and before.row_file.record == record:
-        row_file = before.row_file
-        row_sets = before.row_sets.toggle(symmetric_difference(row_file.changed, changed))
-        row_file = replace(row_file, changed=changed)
-    elif record is not None:
-        row_file, row_sets = RowFile.read(folder, record, known)
-        row_file = row_file.with_changed(changed)
-        row_sets = row_sets.toggle(changed)
-    else:
-        row_file = NO_ROW_FILE
-        row_sets = known
-
-    # Changed rows must be in order, and in the file.
-    is_ordered = bool((np.diff(changed, prepend=-1, append=row_file.rows) > 0).all())
-    if len(changed) and not is_ordered:
-        raise ValueError(f"changed rows; expected some before {row_file.rows}, in order")
-    return row_file, row_sets
 
 
 def _contents(state: State) -> tuple[Any, ...]:

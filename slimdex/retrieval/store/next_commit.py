@@ -19,15 +19,17 @@ from slimdex.errors import CorruptError, SlimdexError
 from slimdex.indexes.arrays import NO_ROWS, Matrix, Rows, batches, without
 from slimdex.indexes.reducers.moments import Moments
 from slimdex.indexes.vectors.vector_file import VectorFile
-from slimdex.system.append_only import BLOCK_BYTES, digests_after_growth
+from slimdex.system.append_only import BLOCK_BYTES, AppendOnlyFile, digests_after_growth
 from slimdex.system.workers import IN_THIS_PROCESS, Workers
 
 from .columns import merge_columns, to_merge, write_columns
+from .ids import IDS, is_outgrown
 from .manifest import BlockFile, Blocks, Manifest, Undo
 from .new_documents import NO_DOCUMENTS, NewDocuments
 from .origins import write_origins
 from .passages import DocumentRows
 from .readings import ReadingFile
+from .row_flags import deletion_entries, flag_files
 from .snapshot import IndexInMemory, Snapshot
 from .state import LONGEST_TRAILING, MOST_TRAILING, ColumnFile, State
 
@@ -192,12 +194,6 @@ class Change:
         self._publish(manifest, loaded)
         self.state = manifest.state
 
-        # Later additions look up ids among those in memory.
-        if len(self.new):
-            rows = self.new.rows(self.base.state.rows).tolist()
-            ids = [document.id for document in self.new.documents]
-            self.base.store.remember(rows, ids, manifest.state.rows)
-
     def commit_copies(self, manifest: Manifest, loaded: IndexInMemory | None) -> None:
         """Commit a manifest of new files that have copies of only the live rows.
 
@@ -233,11 +229,13 @@ class Change:
             document_rows=self.document_rows(state.rows),
         )
 
+        manifest = self._with_row_files(manifest)
+
         # If these two steps fail, for example on a full disk, a later commit repeats them.
         with suppress(OSError, SlimdexError):
             manifest = self._merge(manifest)
-        with suppress(OSError):
-            manifest = self._with_row_file(manifest)
+        with suppress(OSError, SlimdexError):
+            manifest = self._with_ids(manifest)
         checksums = self._checksums.with_tails(self._tails, manifest.state.file_names)
         return replace(manifest, checksums=checksums)
 
@@ -311,13 +309,32 @@ class Change:
             merged = merge_columns(connection, path, rows, manifest.columns)
         return replace(manifest, state=replace(state, column_files=[*files[:first], merged]))
 
-    def _with_row_file(self, manifest: Manifest) -> Manifest:
-        """Write another file of rows if the manifest has outgrown its file."""
+    def _with_ids(self, manifest: Manifest) -> Manifest:
+        """Write another file of ids, if the manifest has outgrown its file."""
         state = manifest.state
-        if not manifest.row_file.is_outgrown(state.rows):
+        if not is_outgrown(state.id_rows, state.rows):
             return manifest
         state = replace(state, generation=self._next_generation(state))
-        return replace(manifest, state=state).with_row_file(self.path)
+        store = self.base.store.at_commit(manifest)
+        record = store.with_id_file(self.path / state.new_name(IDS))
+        files = state.files | {IDS: record}
+        return replace(manifest, state=replace(state, files=files, id_rows=state.rows))
+
+    def _with_row_files(self, manifest: Manifest) -> Manifest:
+        """Append the flags of new rows, and what this change deletes and restores."""
+        state = manifest.state
+        flags, deletions = flag_files(self.path, self.base.state)
+        self._grow(flags, manifest.row_sets.flags(self.base.state.rows, state.rows))
+        entries = deletion_entries(self._deleted, self._restored)
+        self._grow(deletions, entries.tobytes())
+        count = state.deletion_count + len(entries)
+        return replace(manifest, state=replace(state, deletion_count=count))
+
+    def _grow(self, file: AppendOnlyFile, data: bytes) -> None:
+        """Append bytes to a file, if there are any."""
+        if data:
+            tail = self._tail(AppendedFile(file.append(data), file.nbytes))
+            self._tails[file.path.name] = tail
 
     def _tail(self, grown: AppendedFile) -> tuple[int, Blocks]:
         """The number of a file's first new or extended block, and the checksums from there on.

@@ -12,8 +12,9 @@ from threading import Lock
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from slimdex.indexes.arrays import Rows
+from slimdex.indexes.arrays import Rows, from_row, without
 
 from ..documents import Document, Lines, Part, part_fault
 from ..passages import Passage
@@ -60,36 +61,23 @@ class DocumentRows:
     _memory: _Memory | None = field(default=None, repr=False, compare=False)
 
     @classmethod
-    def of_bits(cls, bits: bytes | memoryview, first: int = 0) -> DocumentRows:
-        """Read documents from a bit for each row: whether it continues the document before it.
+    def of_flags(cls, flags: NDArray[np.bool_], first: int = 0) -> DocumentRows:
+        """Read documents from a flag of each row (n,): whether it continues the one before it.
 
-        The first bit is that of row `first`. Raises `ValueError` if that row continues a document.
+        The first flag is that of row `first`. Raises `ValueError` if that continues a document.
         """
-        # Each run of ones covers the rows of a document after its first one.
-        flags = np.unpackbits(np.frombuffer(bits, dtype=np.uint8), bitorder="little")
-        edges = np.flatnonzero(np.diff(flags, prepend=np.uint8(0), append=np.uint8(0)))
+        # Each run of flags covers the rows of a document after its first one.
+        edges = np.flatnonzero(np.diff(flags, prepend=False, append=False))
         starts = edges[::2]
         stops = edges[1::2]
         if len(starts) and not starts[0]:
             raise ValueError(f"row {first}; expected it to begin a document")
         return cls(first + starts - 1, stops - starts + 1)
 
-    def bits(self, first: int = 0) -> bytes:
-        """Return what `of_bits` reads, for the rows from `first`, which begins a document."""
-        cut = np.searchsorted(self.firsts, first)
-        starts = self.firsts[cut:] - first
-
-        # A run of ones begins at a document's second row, and ends before the next document.
-        steps = np.zeros(max(self.last + 2 - first, 0), dtype=np.int8)
-        steps[starts + 1] = 1
-        steps[starts + self.counts[cut:]] = -1
-        flags = np.cumsum(steps, dtype=np.int8)[:-1]
-        return np.packbits(flags, bitorder="little").tobytes()
-
-    @property
-    def last(self) -> int:
-        """Last row of the last document with several rows; -1 if there is no such document."""
-        return -1 if self.is_one_each else int(self.firsts[-1] + self.counts[-1] - 1)
+    def continued(self, start: int = 0) -> Rows:
+        """Rows that continue a document, from row `start` on, which begins one."""
+        firsts = from_row(self.firsts, start)
+        return without(self.all_rows(firsts), firsts)
 
     @property
     def is_one_each(self) -> bool:
@@ -153,15 +141,6 @@ class DocumentRows:
         more = np.stack([later.firsts, later.counts])
         memory, columns = memory.append(len(self.firsts), more)
         return DocumentRows(columns[0], columns[1], memory)
-
-    def replace_from(self, row: int, later: DocumentRows) -> DocumentRows:
-        """Replace the documents from a row on; fast if `later` begins with those that are there."""
-        cut = int(np.searchsorted(self.firsts, row))
-        known = len(self.firsts) - cut  # documents that would be replaced
-        has_same_firsts = np.array_equal(self.firsts[cut:], later.firsts[:known])
-        if has_same_firsts and np.array_equal(self.counts[cut:], later.counts[:known]):
-            return self.with_later(DocumentRows(later.firsts[known:], later.counts[known:]))
-        return DocumentRows(self.firsts[:cut], self.counts[:cut]).with_later(later)
 
 
 NO_DOCUMENT_ROWS = DocumentRows(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))

@@ -55,7 +55,16 @@ FIT = {"documents": 1 << 62, "rows": 1 << 62, "variance_kept": 1, "code_error": 
 figures of `indexes.reducers.drift`, which some reducers and codes lack."""
 SENTENCE = "holds if real queries are no harder than these"
 """Condition under which every bound holds."""
-_LEAST = {"dim": 1, "rows": 0, "readings_count": 0, "generation": 1, "version": 1, "epoch": 0}
+_LEAST = {
+    "dim": 1,
+    "rows": 0,
+    "deletion_count": 0,
+    "id_rows": 0,
+    "readings_count": 0,
+    "generation": 1,
+    "version": 1,
+    "epoch": 0,
+}
 
 
 @dataclass(frozen=True)
@@ -233,6 +242,9 @@ class State:
     settings : the current ones, None until the first documents are in.
     rows : number of vectors of the documents visible to readers, including deleted ones.
     log : the documents.
+    flags, deletions : names of the files of `row_flags`.
+    deletion_count : entries of the file of deletions.
+    id_rows : rows before this one are in the file of ids.
     column_files : files of their columns, in the order of rows; the last rows may be in none.
     readings : file of the rows that were read only in part; None before the first one.
     readings_count : entries of that file.
@@ -269,6 +281,10 @@ class State:
     settings: Settings | None = None
     rows: int = 0
     log: LogFiles = LogFiles()
+    flags: str = file_name("flags", 1)
+    deletions: str = file_name("deletions", 1)
+    deletion_count: int = 0
+    id_rows: int = 0
     column_files: list[ColumnFile] = field(default_factory=list)
     readings: str | None = None
     readings_count: int = 0
@@ -405,8 +421,9 @@ class State:
 
     @property
     def log_names(self) -> set[str]:
-        """The files of the log, once there are documents."""
-        return {self.log.documents, self.log.offsets} if self.rows else set()
+        """The files of the log and of rows, once there are documents."""
+        names = {self.log.documents, self.log.offsets, self.flags} if self.rows else set()
+        return names | ({self.deletions} if self.deletion_count else set())
 
     @property
     def stored(self) -> str:
@@ -506,6 +523,8 @@ class State:
                 _check_name(role, getattr(self, role))
         _check_name("documents", self.log.documents)
         _check_name("offsets", self.log.offsets)
+        _check_name("flags", self.flags)
+        _check_name("deletions", self.deletions)
         _whole("bytes of documents", self.log.bytes, 0)
         _check_column_files(self.column_files)
         if not 0 <= self.rows - self.column_rows <= MOST_TRAILING:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack, closing, suppress
+from itertools import chain
 from pathlib import Path
 from typing import BinaryIO
 
@@ -33,6 +34,7 @@ from .log import Log
 from .manifest import BlockFile, Manifest
 from .readings import ReadingFile
 from .record import read_record
+from .row_flags import flag_files
 from .snapshot import Snapshot
 from .state import ColumnFile, State
 
@@ -71,6 +73,8 @@ def replacement_faults(snapshot: Snapshot) -> list[str]:
 
 def log_faults(snapshot: Snapshot) -> list[str]:
     """Faults of the log and of the readings: damaged bytes, missing documents."""
+    if faults := row_faults(snapshot):  # without rows, documents can't be read
+        return faults
     try:
         files = snapshot.store.log.files
         damaged = damaged_documents(snapshot)
@@ -92,6 +96,13 @@ def log_faults(snapshot: Snapshot) -> list[str]:
     if not np.array_equal(textless[textless < snapshot.state.rows], manifest.textless):
         return [f"{snapshot.path / MANIFEST}: other texts than those of the readings"]
     return []
+
+
+def row_faults(snapshot: Snapshot) -> list[str]:
+    """Faults of the files of row flags."""
+    files = flag_files(snapshot.path, snapshot.state)
+    faults = [_block_faults(snapshot, file) for file in files if file.nbytes]
+    return [*chain.from_iterable(faults)]
 
 
 def _ids(snapshot: Snapshot, documents: Rows) -> list[str]:
@@ -301,6 +312,7 @@ def _append_only_files(folder: Path, state: State) -> list[BlockFile]:
     if norms is not None:
         files.append(norms)
     files += Log(folder, state.log, state.rows).files
+    files += flag_files(folder, state)
     if state.readings is not None:
         files.append(ReadingFile(folder / state.readings, state.readings_count))
     if state.replacement is not None:

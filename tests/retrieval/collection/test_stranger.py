@@ -334,7 +334,7 @@ def test_repair_of_an_untrusted_index_reads_no_derived_file(path: Path, made: Pa
     assert verify(path) == []
     assert search(path) == search(made)
     kept = {file.name for file in path.iterdir()} & names
-    log = {"documents-000001.log", "offsets-000001.bin"}
+    log = {"documents-000001.log", "offsets-000001.bin", "flags-000001.bin"}
     assert kept - {*FIXED} == {"vectors-000001.f16", *log}
     change_state(path, put("requested", "kind", value="IVF100000000,Flat"))
     with pytest.raises(CorruptError, match="IVF100000000,Flat"):

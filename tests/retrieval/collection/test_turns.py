@@ -121,7 +121,7 @@ def test_an_id_that_others_delete_before_the_turn_is_unknown(tmp_path: Path) -> 
     ):
         with other.index.change() as change:
             deleting = pool.submit(collection.delete, ["4"])
-            wait_until(lambda: "4" in collection.index.snapshot.store.id_cache.looked_up.ids)
+            wait_until(deleting.running)
             commit_deletion(change, change.base.store.live_rows(["4"]))
         with pytest.raises(InputError, match="unknown id '4'"):
             deleting.result()

@@ -27,7 +27,7 @@ from slimdex.retrieval.ingest import batches, encoding, preparing, replacing
 from slimdex.retrieval.ingest.adding import add
 from slimdex.retrieval.ingest.addition import Addition
 from slimdex.retrieval.ingest.repairing import verify
-from slimdex.retrieval.store import next_commit, row_file
+from slimdex.retrieval.store import ids, next_commit
 from tests.encoders import ReadingEncoder
 
 Seen = dict[str, Any]
@@ -201,7 +201,7 @@ class Child:
         encoding.WINDOW_TEXTS = replacing.COMMITTED_ROWS = 16
         preparing.MOST_FEW = 10
         vars(next_commit).update(MOST_TRAILING=4)  # so that columns are written
-        row_file.LEAST_LATER, row_file.MOST_CHANGED = 4, 2
+        ids.LEAST_LATER = 4
         if size := BATCHED.get(job.operation):
             batches.READ_DOCUMENTS, batches.FIRST_CHARACTERS, batches.GROWTH = size, 1, 1
         self.faults.faults_disarm.restype = ctypes.c_long

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from slimdex.retrieval.store.passages import DocumentRows
-from slimdex.retrieval.store.row_bits import bits_of, rows_of
 
 
 @given(st.lists(st.integers(1, 4), max_size=12), st.data())
@@ -58,7 +57,6 @@ def test_commits_append_documents_and_never_change_those_of_others(
         expected = rows_from(0, every[:done])
         assert rows.firsts.tolist() == expected.firsts.tolist()
         assert rows.counts.tolist() == expected.counts.tolist()
-        assert rows.last == max([-1, *np.flatnonzero(flags_of(every[:done])).tolist()])
         done += len(commits[number]) if number < len(commits) else 0
 
 
@@ -68,34 +66,12 @@ def flags_of(counts: list[int]) -> NDArray[np.bool_]:
 
 
 @given(COUNTS, COUNTS)
-def test_documents_of_bits(before: list[int], later: list[int]) -> None:
+def test_documents_of_flags(before: list[int], later: list[int]) -> None:
     rows, first = rows_from(0, before + later), sum(before)
     for start, counts in ((0, before + later), (first, later)):
         flags = flags_of(counts)
-        bits = rows.bits(start)
-        assert bits == np.packbits(flags, bitorder="little").tobytes().rstrip(b"\0")
+        assert rows.continued(start).tolist() == (start + np.flatnonzero(flags)).tolist()
         expected = rows_from(start, counts)
-        read = DocumentRows.of_bits(bits, start)
+        read = DocumentRows.of_flags(flags, start)
         assert read.firsts.tolist() == expected.firsts.tolist()
         assert read.counts.tolist() == expected.counts.tolist()
-
-
-@given(COUNTS, COUNTS, COUNTS)
-def test_documents_from_a_row_on_are_replaced(
-    before: list[int], known: list[int], later: list[int]
-) -> None:
-    """Whether the new ones begin with the known ones or not."""
-    first = sum(before)
-    for counts in (later, known + later, known[:-1], known):
-        replaced = rows_from(0, before + known).replace_from(first, rows_from(first, counts))
-        assert replaced.firsts.tolist() == rows_from(0, before + counts).firsts.tolist()
-        assert replaced.counts.tolist() == rows_from(0, before + counts).counts.tolist()
-
-
-@given(st.sets(st.integers(0, 80)))
-def test_bits_of_rows(rows: set[int]) -> None:
-    bits = bits_of(np.array(sorted(rows), dtype=np.int64))
-    number = sum(1 << row for row in rows)
-    assert int.from_bytes(bits, "little") == number
-    assert len(bits) == (number.bit_length() + 7) // 8
-    assert rows_of(bits).tolist() == sorted(rows)

@@ -1,35 +1,29 @@
-"""The file of rows that manifests name, over many commits, against plain sets."""
+"""Row flags and deletions, over many commits, against plain sets."""
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from slimdex.errors import CorruptError
 from slimdex.indexes.arrays import Rows
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
-from slimdex.retrieval.ingest import writer
-from slimdex.retrieval.ingest.repairing import verify
-from slimdex.retrieval.store import row_file
+from slimdex.retrieval.ingest.repairing import repair, verify
 from slimdex.retrieval.store.manifest import Manifest
-from slimdex.retrieval.store.row_file import ROWS
+from slimdex.retrieval.store.row_flags import CONTINUES, TEXTLESS, RowSets, deletion_entries
 from slimdex.system.index_names import MANIFEST
 from tests.chance import CHANCE
 from tests.encoders import ReadingEncoder
 
 LONG = " ".join(f"Sentence {i} of a longer text." for i in range(12))
-
-
-@pytest.fixture(autouse=True)
-def _few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A new file after a few rows, so that small indexes have many."""
-    monkeypatch.setattr(row_file, "LEAST_LATER", 6)
-    monkeypatch.setattr(row_file, "MOST_CHANGED", 3)
 
 
 @pytest.fixture
@@ -43,17 +37,12 @@ def documents(start: int, stop: int) -> list[Document]:
     return [Document(f"{n}", text) for n, text in enumerate(texts, start)]
 
 
-def row_files(path: Path) -> list[str]:
-    return sorted(each.name for each in path.glob("rows-*.bin"))
-
-
 def assert_same(one: Manifest, other: Manifest) -> None:
     for name in ("deleted", "textless"):
         np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
     for name in ("firsts", "counts"):
         expected: Rows = getattr(other.document_rows, name)
         np.testing.assert_array_equal(getattr(one.document_rows, name), expected)
-    np.testing.assert_array_equal(one.row_file.changed, other.row_file.changed)
 
 
 def changes(collection: Collection, seed: int) -> Iterator[set[str]]:
@@ -89,7 +78,6 @@ def test_every_reader_sees_the_rows_of_each_commit(path: Path, seed: int) -> Non
     encoder = ReadingEncoder()
     with Collection.create(path, encoder) as one, Collection.open(path, encoder) as other:
         first = before = Manifest.read(path)
-        names = set[str]()
         for ids in changes(one, seed):
             own, read = one.index.snapshot.manifest, Manifest.read(path)
             assert {each.id for each in one} == {each.id for each in other} == ids
@@ -97,40 +85,88 @@ def test_every_reader_sees_the_rows_of_each_commit(path: Path, seed: int) -> Non
                 assert_same(manifest, read)
             assert_same(Manifest.read(path, before=first), read)
             before = Manifest.read(path, before=before)
-            names |= {read.state.files[ROWS].name} if ROWS in read.state.files else set()
-        assert len(names) > 1
         assert one.verify() == []
-        assert len(row_files(path)) <= 2  # and that of the state before, for `undo`
         copy = path.with_name("copy")
         one.copy_to(copy)
-        assert row_files(copy) == row_files(path)
         assert verify(copy) == []
         assert_same(Manifest.read(copy), Manifest.read(path))
         one.compact()
-        assert row_files(path) == []
+        assert_same(one.index.snapshot.manifest, Manifest.read(path))
         one.add(documents(900, 920))
-        assert len(row_files(path)) == 1
     assert verify(path) == []
     with Collection.open(path, ReadingEncoder()) as collection:
         assert {each.id for each in collection} == ids | {str(n) for n in range(900, 920)}
 
 
-def test_a_missing_or_damaged_file_is_an_error_and_memory_writes_it_again(path: Path) -> None:
+@pytest.mark.parametrize("role", ["flags", "deletions"])
+def test_a_missing_or_damaged_file_is_an_error(path: Path, role: str) -> None:
     with Collection.create(path, ReadingEncoder()) as collection:
         collection.add(documents(0, 20))
-        ids = {each.id for each in collection}
-        (file,) = (path / name for name in row_files(path))
+        collection.delete(["1", "2"])
+        (file,) = path.glob(f"{role}-*")
         data = file.read_bytes()
-        for damage in (data[:-1], data[:9] + b"!" + data[10:], None):
+        for damage in (data[:-1], None):
             file.unlink()
             if damage is not None:
                 file.write_bytes(damage)
-            with pytest.raises(CorruptError, match=rf"{file.name}: .*restore it from a copy"):
+            with pytest.raises(CorruptError, match=file.name):
                 Manifest.read(path)
             assert any(file.name in fault for fault in collection.verify())
-        writer.rebuild(collection.index)
-        assert collection.verify() == verify(path) == []
-        assert {each.id for each in collection} == ids
+        file.write_bytes(bytes([data[0] ^ 2]) + data[1:])
+        assert any(file.name in fault for fault in collection.verify())
+        with pytest.raises(CorruptError, match=file.name):
+            repair(path)
+        file.write_bytes(data)
+        assert verify(path) == []
+
+
+def test_a_copy_that_is_restored_shows_its_own_rows(path: Path) -> None:
+    """Its files have the same names, and more rows than those that were read."""
+    copy = path.with_name("copy")
+    with Collection.create(path, ReadingEncoder()) as collection:
+        collection.add(documents(0, 20))
+        collection.copy_to(copy)
+        collection.add(documents(20, 30))
+        collection.delete(["3"])
+        with Collection.open(copy, ReadingEncoder()) as other:
+            other.delete(["5", "7", "8"])
+            other.add(documents(40, 60))
+            expected = {each.id for each in other}
+        path.rename(path.with_name("old"))
+        copy.rename(path)
+        assert {each.id for each in collection} == expected
+        assert_same(collection.index.snapshot.manifest, Manifest.read(path))
+
+
+ROWS = st.lists(st.integers(1, 3), max_size=8)  # of each document
+CHANGES = st.lists(st.tuples(ROWS, st.randoms(use_true_random=False)), max_size=5)
+
+
+@given(CHANGES)
+def test_appended_files_equal_plain_sets(changes: list[tuple[list[int], Random]]) -> None:
+    """Each change adds documents, some without text, and deletes or restores some rows."""
+    deleted, textless, continued, rows = set[int](), set[int](), set[int](), 0
+    sets, flags, entries = RowSets(), b"", np.zeros(0, np.int64)
+    for counts, random in changes:
+        start = rows
+        for count in counts:
+            continued |= {*range(rows + 1, rows + count)}
+            rows += count
+        textless |= {row for row in range(start, rows) if random.random() < 0.3}
+        gone = {row for row in range(rows) if row not in deleted and random.random() < 0.3}
+        back = {row for row in deleted if random.random() < 0.3}
+        deleted = (deleted | gone) - back
+        new = np.array([CONTINUES * (row in continued) for row in range(start, rows)], np.uint8)
+        new |= np.array([TEXTLESS * (row in textless) for row in range(start, rows)], np.uint8)
+        more = deletion_entries(np.array(sorted(gone), int), np.array(sorted(back), int))
+        sets = sets.with_flags(start, new).with_deletions(more)
+        flags, entries = flags + new.tobytes(), np.append(entries, more)
+    again = RowSets().with_flags(0, np.frombuffer(flags, np.uint8)).with_deletions(entries)
+    for each in (sets, again):
+        assert each.deleted.tolist() == sorted(deleted)
+        assert each.textless.tolist() == sorted(textless)
+        assert each.documents.continued().tolist() == sorted(continued)
+        assert each.flags(0, rows) == flags
 
 
 def test_a_reader_reads_again_if_others_commit_and_remove_the_file(
@@ -139,8 +175,8 @@ def test_a_reader_reads_again_if_others_commit_and_remove_the_file(
     with Collection.create(path, ReadingEncoder()) as collection:
         collection.add(documents(0, 20))
         copy = Path(shutil.copytree(path, tmp_path / "copy"))
-        for start in (20, 40):
-            collection.add(documents(start, start + 20))
+        collection.delete(["3"])
+        collection.compact()
     older = (copy / MANIFEST).read_bytes()
     newer = (path / MANIFEST).read_bytes()
     (path / MANIFEST).write_bytes(older)
@@ -154,4 +190,4 @@ def test_a_reader_reads_again_if_others_commit_and_remove_the_file(
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Path, "read_bytes", read_bytes)
-        assert Manifest.read(path).state.rows > Manifest.read(copy).state.rows
+        assert Manifest.read(path).state.version > Manifest.read(copy).state.version

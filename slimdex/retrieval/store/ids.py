@@ -1,0 +1,105 @@
+"""Ids: where documents are, by a hash of their ids.
+
+A file has the hashes of the documents in the rows before its reach, in order, and the row of each.
+A commit writes another one when many rows have come since; until then, these are in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slimdex.errors import CorruptError
+from slimdex.indexes.arrays import Rows
+from slimdex.system.atomic_files import FileRecord, publish
+
+IDS = "ids"
+"""Role of the file in the state."""
+HASH = np.dtype("<i8")
+LEAST_LATER = 1024
+LATER_SHARE = 16
+"""Another file is written after so many later rows, or one row in so many, if that is more."""
+
+
+@dataclass(frozen=True)
+class IdFile:
+    """Hashes of ids (n,), in order, and the row of each (n,); some rows may be deleted."""
+
+    hashes: NDArray[np.int64]
+    rows: Rows
+
+    @classmethod
+    def read(cls, folder: Path, record: FileRecord | None) -> IdFile:
+        """Map a file, once it is checked; without one there are no ids."""
+        if record is None:
+            return NO_IDS
+        record.check(folder)
+        table = np.memmap(folder / record.name, dtype=HASH, mode="r")
+        if len(table) % 2:
+            raise CorruptError(f"{folder / record.name}: {len(table)} numbers; expected pairs")
+        hashes, rows = table.reshape(2, -1)
+        return cls(hashes, rows)
+
+    def with_later(self, ids: Sequence[str], rows: Sequence[int]) -> IdFile:
+        """Return these ids and those of later documents."""
+        hashes = np.append(self.hashes, hashes_of(ids))
+        all_rows = np.append(self.rows, np.array(rows, dtype=np.int64))
+        order = np.argsort(hashes, kind="stable")
+        return IdFile(hashes[order], all_rows[order])
+
+    def write(self, path: Path) -> FileRecord:
+        """Write a file."""
+        table = np.stack([self.hashes, self.rows]).astype(HASH)
+        return publish(path, lambda new: new.write_bytes(table.tobytes()))
+
+    def find(self, ids: Sequence[str]) -> list[int]:
+        """Rows, in order, of the documents that may have one of these ids: a few may not."""
+        hashes = np.unique(hashes_of(ids))
+        starts = np.searchsorted(self.hashes, hashes, "left")
+        stops = np.searchsorted(self.hashes, hashes, "right")
+        found = set[int]()
+        for start, stop in np.stack([starts, stops], axis=1)[starts < stops].tolist():
+            found.update(self.rows[start:stop].tolist())
+        return sorted(found)
+
+
+NO_IDS = IdFile(np.zeros(0, np.int64), np.zeros(0, np.int64))
+
+
+@dataclass
+class LaterIds:
+    """The ids of live documents in the rows from a file's reach on, as far as they were read.
+
+    Attributes
+    ----------
+    stop : the rows before this one were read.
+    rows : id -> row; it may be deleted since, but no other row has the id then.
+    """
+
+    stop: int
+    rows: dict[str, int] = field(default_factory=dict)
+
+    def extend(self, ids: Mapping[int, str], stop: int) -> None:
+        """Add the rows and ids of later documents; all rows before `stop` are then read."""
+        self.rows = self.rows | {id: row for row, id in ids.items()}
+        self.stop = stop
+
+    def copy(self) -> LaterIds:
+        """Return the same, for another commit to extend."""
+        return LaterIds(self.stop, self.rows)
+
+
+def hashes_of(ids: Sequence[str]) -> NDArray[np.int64]:
+    """A hash of 64 bits of each id."""
+    digests = (blake2b(id.encode(), digest_size=HASH.itemsize).digest() for id in ids)
+    return np.frombuffer(b"".join(digests), dtype=HASH).astype(np.int64)
+
+
+def is_outgrown(reach: int, rows: int) -> bool:
+    """Return whether a commit of so many rows should write another file."""
+    return rows - reach > max(LEAST_LATER, rows // LATER_SHARE)

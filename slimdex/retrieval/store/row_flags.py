@@ -1,0 +1,109 @@
+"""Row flags: which rows continue a document, which have no text, and which are deleted.
+
+The first two are bits of a byte for each row, in a file to which a commit appends those of its new
+rows. Deletions are entries of another one: a row that is deleted, or ~row for one that comes back.
+So a commit takes as long with ten million rows as with a thousand.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slimdex.errors import CorruptError
+from slimdex.indexes.arrays import NO_ROWS, Rows, from_row, merge_rows, without
+from slimdex.system.append_only import AppendOnlyFile
+
+from .passages import NO_DOCUMENT_ROWS, DocumentRows
+from .state import State
+
+CONTINUES = 1
+TEXTLESS = 2
+"""Flags of a row: it continues the document of the row before; its document has no text."""
+DELETION = np.dtype("<i8")
+
+
+@dataclass(frozen=True)
+class RowSets:
+    """Sets of rows of all documents.
+
+    Attributes
+    ----------
+    deleted, textless : rows of deleted documents, and of those without text, in order.
+    documents : the documents that have several rows.
+    """
+
+    deleted: Rows = field(default_factory=lambda: NO_ROWS)
+    textless: Rows = field(default_factory=lambda: NO_ROWS)
+    documents: DocumentRows = NO_DOCUMENT_ROWS
+
+    def flags(self, start: int, stop: int) -> bytes:
+        """The flags of the rows from `start` to before `stop`."""
+        flags = np.zeros(stop - start, dtype=np.uint8)
+        flags[from_row(self.textless, start) - start] |= TEXTLESS
+        continued = self.documents.continued(start) - start
+        flags[continued] |= CONTINUES
+        return flags.tobytes()
+
+    def with_flags(self, start: int, flags: NDArray[np.uint8]) -> RowSets:
+        """Return these sets with the flags of the rows from `start` on, which they lack."""
+        textless = start + np.flatnonzero(flags & TEXTLESS)
+        documents = self.documents.with_later(DocumentRows.of_flags((flags & CONTINUES) > 0, start))
+        return replace(self, textless=np.append(self.textless, textless), documents=documents)
+
+    def with_deletions(self, entries: Rows) -> RowSets:
+        """Return these sets after some entries of the file of deletions."""
+        # Of several entries of a row, the last one counts.
+        rows = np.where(entries < 0, ~entries, entries)
+        distinct, last = np.unique(rows[::-1], return_index=True)
+        is_deleted = entries[::-1][last] >= 0
+        deleted = merge_rows(self.deleted, distinct[is_deleted])
+        return replace(self, deleted=without(deleted, distinct[~is_deleted]))
+
+
+NO_ROW_SETS = RowSets()
+
+
+def flag_files(folder: Path, state: State) -> tuple[AppendOnlyFile, AppendOnlyFile]:
+    """The files of flags and of deletions, with their committed sizes."""
+    deletions = state.deletion_count * DELETION.itemsize
+    return (
+        AppendOnlyFile(folder / state.flags, state.rows),
+        AppendOnlyFile(folder / state.deletions, deletions),
+    )
+
+
+def read_row_sets(
+    folder: Path, state: State, before: tuple[State, RowSets] | None = None
+) -> RowSets:
+    """Read the sets of a state; only what is new since an earlier one of the same files.
+
+    Raises `OSError` if a file is missing, and `CorruptError` if it is too short or invalid.
+    """
+    known = NO_ROW_SETS
+    start = count = 0
+    if before is not None:
+        old, sets = before
+        is_prefix = old.rows <= state.rows and old.deletion_count <= state.deletion_count
+        if (old.flags, old.deletions) == (state.flags, state.deletions) and is_prefix:
+            known = sets
+            start = old.rows
+            count = old.deletion_count
+    flags, deletions = flag_files(folder, state)
+    try:
+        known = known.with_flags(start, np.frombuffer(flags.read(start), dtype=np.uint8))
+        entries = np.frombuffer(deletions.read(count * DELETION.itemsize), dtype=DELETION)
+        known = known.with_deletions(entries.astype(np.int64))
+    except ValueError as error:
+        raise CorruptError(f"{flags.path}: {error}") from error
+    if len(known.deleted) and known.deleted[-1] >= state.rows:
+        raise CorruptError(f"{deletions.path}: row {known.deleted[-1]}; expected {state.rows} rows")
+    return known
+
+
+def deletion_entries(deleted: Rows, restored: Rows) -> NDArray[np.int64]:
+    """The entries of a commit that deletes some rows, and restores others."""
+    return np.concatenate([deleted, ~restored]).astype(DELETION)
