@@ -7,15 +7,16 @@ which takes a file system little longer than one of them.
 from __future__ import annotations
 
 import hashlib
+import mmap
 import os
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, Self
 
 from slimdex.errors import CorruptError
 
@@ -183,11 +184,19 @@ class AppendOnlyFile:
             raise CorruptError(f"{self.path}: {start + len(data)} bytes; expected {self.nbytes}")
         return data
 
-    def append(self, data: bytes) -> AppendOnlyFile:
+    def map(self) -> mmap.mmap | bytes:
+        """Map the committed bytes; the map outlives the file's name. Raises as `check`."""
+        self.check()
+        if not self.nbytes:
+            return b""  # which can't be mapped
+        with self.path.open("rb") as file:
+            return mmap.mmap(file.fileno(), self.nbytes, access=mmap.ACCESS_READ)
+
+    def append(self, data: bytes) -> Self:
         """Append bytes durably; return the longer file."""
         with appending(self.path, self.nbytes) as file:
             file.write(data)
-        return AppendOnlyFile(self.path, self.nbytes + len(data))
+        return replace(self, nbytes=self.nbytes + len(data))
 
 
 @dataclass(frozen=True)

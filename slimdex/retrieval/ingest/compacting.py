@@ -209,7 +209,7 @@ def _with_readings(
     entries[:, 0] = np.searchsorted(live, entries[:, 0])
     if not len(entries):
         return replace(state, readings=None, readings_count=0), []
-    file = ReadingFile(folder / state.new_name("readings")).append(entries)
+    file = ReadingFile(folder / state.new_name("readings")).with_entries(entries)
     return replace(state, readings=file.path.name, readings_count=file.count), [file]
 
 

@@ -13,7 +13,7 @@ from slimdex.system.duckdb_library import identifier
 
 from ..column_types import ANY, sql_type
 from ..documents import visible_columns
-from .document_store import COLUMNS_AT_ONCE, DocumentStore
+from .document_store import AMONG, COLUMNS_AT_ONCE, DocumentStore, among
 
 LISTED_VALUES = 20
 """Largest number of distinct values that are listed."""
@@ -100,15 +100,11 @@ def arrow_table(store: DocumentStore, rows: Rows) -> Any:
         column = identifier(name)
         selected.append(f"{column}::VARCHAR AS {column}" if type_ == NOT_IN_ARROW else column)
 
-    condition = '"row" BETWEEN ? AND ? AND "row" IN (SELECT unnest(?::BIGINT[]))'
-    first, last = (int(rows[0]), int(rows[-1])) if len(rows) else (0, 0)
-    values = [first, last, rows.tolist()]
-
     # Fetch some columns at a time, and join them into one table.
     parts = list[Any]()
     for few in batches(len(selected), COLUMNS_AT_ONCE):
-        sql = f'SELECT {", ".join(selected[few])} FROM documents WHERE {condition} ORDER BY "row"'
-        parts.append(_fetch_table(store, sql, values))
+        sql = f'SELECT {", ".join(selected[few])} FROM documents WHERE {AMONG} ORDER BY "row"'
+        parts.append(_fetch_table(store, sql, among(rows)))
     table = parts[0]
     for part in parts[1:]:
         for name in part.column_names:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
@@ -26,7 +27,7 @@ from .ids import IDS, IdFile, LaterIds
 from .log import Log
 from .manifest import Manifest
 from .origins import Origins, read_origins
-from .readings import ReadingFile, Readings
+from .readings import ENTRY_BYTES, ReadingFile, Readings
 from .record import Record, read_document, read_record
 from .where.conditions import TEXT_COLUMNS
 from .where.validation import SlowConditionError, check, limiting, reads_clock, refusal
@@ -53,14 +54,21 @@ COMPARED = 100_000
 COMPARED_CHARACTERS = 100
 """An unknown id is compared with others only if it has at most `COMPARED_CHARACTERS` characters and
 the index has at most `COMPARED` rows, which takes some milliseconds."""
-AMONG = '"row" IN (SELECT unnest(?::BIGINT[]))'
-"""A condition on rows: they are in a list."""
+AMONG = '"row" BETWEEN ? AND ? AND "row" IN (SELECT unnest(?::BIGINT[]))'
+"""A condition on rows, whose parameters `among` returns: files without any of them are skipped."""
 PLACE = "left(slimdex_origin, 32)"
 """The digest of an origin's place. (DuckDB 2.0.0 fails on `split_part` of an all-NULL column.)"""
 
 
+def among(rows: Sequence[int] | Rows) -> list[Any]:
+    """The parameters of `AMONG` for some rows: the first, the last, and all of them."""
+    every = np.asarray(rows, dtype=np.int64)
+    first, last = (int(every.min()), int(every.max())) if len(every) else (0, -1)
+    return [first, last, every.tolist()]
+
+
 def _ids_of(manifest: Manifest) -> tuple[object, ...]:
-    """What the known ids depend on: later rows may be added to them."""
+    """While these are the same, known ids stay valid, and later rows may be added to them."""
     return manifest.state.files.get(IDS), manifest.state.epoch
 
 
@@ -91,7 +99,8 @@ class DocumentStore:
         self.origins_file = state.files.get("origins")
         file = None
         if state.readings is not None:
-            file = ReadingFile(engine.folder / state.readings, state.readings_count)
+            nbytes = state.readings_count * ENTRY_BYTES
+            file = ReadingFile(engine.folder / state.readings, nbytes)
 
         # Read when needed, unless the store of an earlier commit has it already.
         self.changed_origins = Once[Origins]()
@@ -104,7 +113,7 @@ class DocumentStore:
                 self.changed_origins = before.changed_origins
             if _ids_of(before.manifest) == _ids_of(manifest):
                 self.id_file = before.id_file
-                self.later_ids = before.later_ids.copy()
+                self.later_ids = replace(before.later_ids)
         self._made: tuple[Session, str] | None = None  # where the view is: see `_schema`
         self._tables = set[str]()  # tables that were made beside it: see `_table`
 
@@ -426,13 +435,8 @@ class DocumentStore:
 
     def _values_of(self, rows: Rows, values: str) -> list[tuple[Any, ...]]:
         """Select SQL expressions of documents, given their rows as in `ids_of`."""
-        if not len(rows):
-            return []
-        return self.fetch(
-            f"""SELECT {values} FROM {BARE_DOCUMENTS} WHERE "row" BETWEEN ? AND ?
-            AND "row" IN (SELECT unnest(?::BIGINT[])) ORDER BY "row" """,
-            [int(rows[0]), int(rows[-1]), rows.tolist()],
-        )
+        sql = f'SELECT {values} FROM {BARE_DOCUMENTS} WHERE {AMONG} ORDER BY "row"'
+        return self.fetch(sql, among(rows)) if len(rows) else []
 
     def live_rows(self, ids: Sequence[str]) -> Rows:
         """Live rows of the given ids, in order; raises `InputError` for an unknown id."""
@@ -465,15 +469,21 @@ class DocumentStore:
 
     def rows_of_ids(self, ids: Sequence[str]) -> dict[str, int]:
         """Map those ids that exist to their live rows."""
-        # Rows of the file that may have these ids; few have others with equal hashes.
-        record = self.manifest.state.files.get(IDS)
-        file = self.id_file.get(lambda: IdFile.read(self.path, record))
-        found = self._ids_at(sorted(self._still_live(file.find(ids))))
-        later = self._later()
-        found |= {row: id for id in ids if (row := later.get(id)) is not None}
+        # Later rows with these ids, and those of the file that may have them: few have other ids,
+        # with equal hashes.
+        known = self._later()
+        later = {row: id for id in ids if (row := known.get(id)) is not None}
+        live = self._still_live([*self._ids_in_file.find(ids), *later])
+        found = self._ids_at(sorted(live - later.keys()))
+        found |= {row: id for row, id in later.items() if row in live}
         wanted = set(ids)
-        live = self._still_live([*found])
-        return {id: row for row, id in found.items() if id in wanted and row in live}
+        return {id: row for row, id in found.items() if id in wanted}
+
+    @property
+    def _ids_in_file(self) -> IdFile:
+        """The file of ids, mapped."""
+        record = self.manifest.state.files.get(IDS)
+        return self.id_file.get(lambda: IdFile.read(self.path, record))
 
     def _later(self) -> Mapping[str, int]:
         """The row of each id that a live document after the file of ids has."""
@@ -492,11 +502,9 @@ class DocumentStore:
 
     def with_id_file(self, path: Path) -> FileRecord:
         """Write a file of the ids of all documents."""
-        record = self.manifest.state.files.get(IDS)
-        file = self.id_file.get(lambda: IdFile.read(self.path, record))
         start = self.manifest.state.id_rows
         rows = self.manifest.document_rows.first_rows(np.arange(start, self.rows)).tolist()
-        return file.with_later([*self._ids_at(rows).values()], rows).write(path)
+        return self._ids_in_file.with_later([*self._ids_at(rows).values()], rows).write(path)
 
     def generated_ids(self, prefix: str) -> dict[str, int]:
         """Map generated ids (prefix, colon, number) of live documents to their rows."""
@@ -548,7 +556,7 @@ class DocumentStore:
     def origins_of(self, rows: Sequence[int]) -> Origins:
         """Map documents, given by their first rows, to their origins."""
         sql = f'SELECT "row", slimdex_origin FROM {self._origins} WHERE {AMONG}'
-        return dict(self.fetch(sql, [[*rows]]))
+        return dict(self.fetch(sql, among(rows)))
 
     def rows_of_place(self, place: str) -> list[int]:
         """First rows of all documents of a place, including deleted ones."""
@@ -565,16 +573,16 @@ class DocumentStore:
         return dict(
             self.fetch(
                 f"""SELECT "row", {PLACE} || '/' FROM {origins} WHERE {PLACE} IN (
-                    SELECT {PLACE} FROM {origins} WHERE "row" IN (SELECT unnest(?::BIGINT[]))
+                    SELECT {PLACE} FROM {origins} WHERE {AMONG}
                 )""",
-                [rows.tolist()],
+                among(rows),
             )
         )
 
     def content_digests(self, rows: Rows) -> list[str]:
         """MD5 of the title, a line break and the text of documents, by their first rows."""
         sql = f"SELECT md5(title || chr(10) || text) FROM {BARE_DOCUMENTS} WHERE {AMONG}"
-        return [digest for (digest,) in self.fetch(sql, [rows.tolist()])]
+        return [digest for (digest,) in self.fetch(sql, among(rows))]
 
     def rows_of_new_ids(self, start: int) -> Rows:
         """Documents from row `start` on whose ids no earlier live document has."""

@@ -89,10 +89,6 @@ class LaterIds:
         self.rows = self.rows | {id: row for row, id in ids.items()}
         self.stop = stop
 
-    def copy(self) -> LaterIds:
-        """Return the same, for another commit to extend."""
-        return LaterIds(self.stop, self.rows)
-
 
 def hashes_of(ids: Sequence[str]) -> NDArray[np.int64]:
     """A hash of 64 bits of each id."""

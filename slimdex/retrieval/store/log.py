@@ -29,7 +29,7 @@ from struct import Struct
 from slimdex.errors import CorruptError, InputError
 from slimdex.indexes.arrays import Rows
 from slimdex.indexes.vectors.vector_file import check_length
-from slimdex.system.append_only import appending, block_digests
+from slimdex.system.append_only import AppendOnlyFile, appending
 from slimdex.system.once import cached_property
 
 from .state import LogFiles
@@ -101,40 +101,6 @@ def _pack_block(block: list[tuple[bytes, int]]) -> PackedBlock:
     level = zlib.Z_DEFAULT_COMPRESSION if len(plain) <= MOST_COMPRESSED else zlib.Z_NO_COMPRESSION
     data = zlib.compress(plain, level, wbits=RAW)
     return PackedBlock(records=len(block), rows=sum(row_counts), data=data)
-
-
-@dataclass(frozen=True)
-class LogFile:
-    """The log or its offsets, and the committed size."""
-
-    path: Path
-    nbytes: int
-
-    def check(self) -> None:
-        """Raise `CorruptError` if the file is too short."""
-        size = self.path.stat().st_size if self.path.exists() else 0
-        if size < self.nbytes:
-            raise CorruptError(f"{self.path}: {size} bytes, expected {self.nbytes}{self.way_out}")
-
-    def blocks(self) -> Iterator[tuple[int, str]]:
-        """(number, SHA-256) of each block of 4 MiB; the last may be short."""
-        return block_digests(self.path, self.nbytes)
-
-    def map(self) -> mmap.mmap | bytes:
-        """Map the committed bytes; the map outlives the file's name."""
-        self.check()
-        if not self.nbytes:
-            return b""  # which can't be mapped
-        with self.path.open("rb") as file:
-            mapped = mmap.mmap(file.fileno(), self.nbytes, access=mmap.ACCESS_READ)
-        if hasattr(mmap, "MADV_RANDOM"):
-            mapped.madvise(mmap.MADV_RANDOM)  # hits are scattered: avoid read-ahead of 128 KiB
-        return mapped
-
-    @property
-    def way_out(self) -> str:
-        """Advice if it is damaged, for the end of a message."""
-        return f"; see `slimdex repair {self.path.parent}`"
 
 
 class _Block:
@@ -216,15 +182,19 @@ class Log:
         self.state = files
         self.rows = rows
         self._folder = folder
-        self._log = LogFile(folder / files.documents, files.bytes)
-        self._offsets = LogFile(folder / files.offsets, rows * ENTRY_BYTES)
+        self._log = AppendOnlyFile(folder / files.documents, files.bytes)
+        self._offsets = AppendOnlyFile(folder / files.offsets, rows * ENTRY_BYTES)
         self.files = (self._log, self._offsets)
         for file in self.files:
             file.check()
 
     @cached_property
     def _maps(self) -> tuple[mmap.mmap | bytes, mmap.mmap | bytes]:
-        return self._log.map(), self._offsets.map()
+        maps = self._log.map(), self._offsets.map()
+        for mapped in maps:
+            if isinstance(mapped, mmap.mmap) and hasattr(mmap, "MADV_RANDOM"):
+                mapped.madvise(mmap.MADV_RANDOM)  # hits are scattered: avoid read-ahead of 128 KiB
+        return maps
 
     def open(self) -> Log:
         """Map both files, so that they remain readable when deleted; return self."""
@@ -328,7 +298,8 @@ class Log:
     def _damage(self, row: int, start: int, reason: Exception) -> CorruptError:
         path = self._log.path
         return CorruptError(
-            f"{path}: row {row} is damaged, at byte {start} ({reason}){self._log.way_out}"
+            f"{path}: row {row} is damaged, at byte {start} ({reason}); see `slimdex repair "
+            f"{self._folder}`"
         )
 
 

@@ -287,7 +287,7 @@ class Change:
             if file is None:
                 file = ReadingFile(self.path / state.new_name("readings"))
             before = file.nbytes
-            file = file.append(np.concatenate(added))
+            file = file.with_entries(np.concatenate(added))
             self._tails[file.path.name] = self._tail(AppendedFile(file, before))
         if file is None:
             return replace(state, readings=None, readings_count=0)

@@ -8,16 +8,13 @@ one is valid.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from slimdex.errors import CorruptError
 from slimdex.indexes.arrays import Rows, contains
-from slimdex.system.append_only import appending, block_digests
+from slimdex.system.append_only import AppendOnlyFile
 
 from .passages import DocumentRows
 
@@ -32,41 +29,22 @@ Entries = NDArray[np.int64]
 NO_ENTRIES: Entries = np.zeros((0, WIDTH), dtype=np.int64)
 
 
-@dataclass(frozen=True)
-class ReadingFile:
-    """The file, and its committed number of entries."""
-
-    path: Path
-    count: int = 0
+class ReadingFile(AppendOnlyFile):
+    """The file of entries."""
 
     @property
-    def nbytes(self) -> int:
-        """Committed size in bytes."""
-        return self.count * ENTRY_BYTES
-
-    def blocks(self) -> Iterator[tuple[int, str]]:
-        """(number, SHA-256) of each block; the last may be short."""
-        return block_digests(self.path, self.nbytes)
+    def count(self) -> int:
+        """Committed number of entries."""
+        return self.nbytes // ENTRY_BYTES
 
     def entries(self, start: int = 0) -> Entries:
-        """Read the entries (n, 3) from number `start` on.
+        """Read the entries (n, 3) from number `start` on; raises as `read`."""
+        data = self.read(start * ENTRY_BYTES)
+        return np.frombuffer(data, dtype=ENTRY).astype(np.int64).reshape(-1, WIDTH)
 
-        Raises `CorruptError` if the file is too short.
-        """
-        expected = (self.count - start) * WIDTH
-        offset = start * ENTRY_BYTES
-        values = np.fromfile(self.path, dtype=ENTRY, count=expected, offset=offset)
-        if len(values) < expected:
-            raise CorruptError(
-                f"{self.path}: {start * WIDTH + len(values)} numbers; expected {self.count * WIDTH}"
-            )
-        return values.reshape(-1, WIDTH)
-
-    def append(self, entries: Entries) -> ReadingFile:
-        """Append entries durably; return the longer file."""
-        with appending(self.path, self.nbytes) as file:
-            file.write(np.ascontiguousarray(entries, dtype=ENTRY).data)
-        return ReadingFile(self.path, self.count + len(entries))
+    def with_entries(self, entries: Entries) -> ReadingFile:
+        """Append entries (n, 3) durably; return the longer file."""
+        return self.append(entries.astype(ENTRY).tobytes())
 
 
 class Readings:

@@ -32,7 +32,7 @@ from .document_store import READ_AT_ONCE
 from .engine import Engine
 from .log import Log
 from .manifest import BlockFile, Manifest
-from .readings import ReadingFile
+from .readings import ENTRY_BYTES, ReadingFile
 from .record import read_record
 from .row_flags import flag_files
 from .snapshot import Snapshot
@@ -314,7 +314,8 @@ def _append_only_files(folder: Path, state: State) -> list[BlockFile]:
     files += Log(folder, state.log, state.rows).files
     files += flag_files(folder, state)
     if state.readings is not None:
-        files.append(ReadingFile(folder / state.readings, state.readings_count))
+        nbytes = state.readings_count * ENTRY_BYTES
+        files.append(ReadingFile(folder / state.readings, nbytes))
     if state.replacement is not None:
         files.append(state.replacement.vector_file(folder))
     return files

@@ -19,7 +19,7 @@ from slimdex.retrieval.server.limits import Limits
 from .asking import asking, made
 
 REGEXES = " OR ".join(f"text ~ '(a?b? ?){{{i}}}z'" for i in (130, 131))
-"""Takes a second over the documents below, and is interrupted long before its end."""
+"""Takes at least some hundredths of a second over the documents below, whatever the machine."""
 
 
 @pytest.mark.slow
@@ -27,7 +27,7 @@ async def test_a_condition_is_interrupted_after_the_time_limit(tmp_path: Path) -
     documents = [{"id": str(i), "text": f"{i} " + "ab " * 60} for i in range(30_000)]
     path = made(tmp_path / "notes.index", documents)
 
-    async with asking({"notes": path}, limits=Limits(seconds=0.1)) as (client, service):
+    async with asking({"notes": path}, limits=Limits(seconds=0.005)) as (client, service):
         body = {"query": "a cat", "where": REGEXES}
         answer = await client.post("/indexes/notes/search", json=body)
         assert answer.status_code == 504, answer.text

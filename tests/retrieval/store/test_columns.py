@@ -216,7 +216,7 @@ METADATA = st.fixed_dictionaries({}, optional=COLUMNS)
 
 
 def seen(collection: Collection) -> list[str]:
-    """What conditions see of each document."""
+    """The values of each document as a condition reads them."""
     sql = 'SELECT * EXCLUDE ("row") FROM documents ORDER BY "row"'
     return [*map(repr, collection.index.store.fetch(sql))]
 

@@ -23,7 +23,7 @@ STEPS = st.one_of(
 def committed(change: Readings, path: Path) -> ReadingFile | None:
     if not change.added:
         return change.file
-    return (change.file or ReadingFile(path)).append(np.concatenate(change.added))
+    return (change.file or ReadingFile(path)).with_entries(np.concatenate(change.added))
 
 
 @settings(max_examples=CHANCE.examples(100))
