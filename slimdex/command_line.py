@@ -12,6 +12,7 @@ PLACES = {
     "search": "search:search",
     "add": "changes:add",
     "sync": "changes:sync",
+    "encode": "changes:encode",
     "delete": "changes:delete",
     "undo": "changes:undo",
     "dedup": "changes:dedup",

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from slimdex.errors import InputError, InUseError, SlimdexError
+from slimdex.errors import InputError, SlimdexError
 from slimdex.indexes.options import Choices
 from slimdex.indexes.settings import Settings
-from slimdex.system.atomic_files import remove_folder
+from slimdex.system.atomic_files import ExistsError, remove_folder
 from slimdex.system.index_names import is_index
-from slimdex.system.locks import WAIT
+from slimdex.system.locks import WAIT, FileLock
 from slimdex.system.progress import note
 from slimdex.system.workers import IN_THIS_PROCESS, Workers
 
@@ -26,18 +28,21 @@ from .encoders.models import (
     other_languages,
 )
 from .index import Index, create_index
-from .ingest.adding import add_sources
+from .ingest.adding import add_sources, sync
 from .ingest.addition_report import AdditionReport
+from .ingest.encode import encode_waiting
 from .ingest.fitting import refit as refit_index
 from .quality.metric_choice import DEFAULT, choose_metric
 from .quality.refitting import add_then_refit
 from .quality.tuning import FEWEST_A_DIMENSION
 from .sources.source import Sources
+from .sources.source_request import AnySources, SourceRequest, added_sources, remember_sources
 from .store.snapshot import Snapshot
-from .store.work_folder import is_held, work_folders
 
 LANGUAGE_SAMPLE = 200
 """Documents whose language is detected."""
+SECONDS_BEFORE_SEARCH = 3.0
+"""Time to encode what waits in a folder that is searched."""
 
 
 def build(
@@ -52,11 +57,12 @@ def build(
     lexical: bool = True,
     workers: Workers = IN_THIS_PROCESS,
     shared_filesystem: bool = False,
+    encode: bool = True,
 ) -> tuple[Index, AdditionReport]:
     """Build a new index, or finish an interrupted build.
 
-    Documents can be found as soon as their batch is in. After a failure, these stay, and another
-    call continues, even with other settings, and encodes only the rest; a folder without documents
+    Documents can be found as soon as their batch is in, at first by their words. After a failure,
+    these stay, and another call continues, even with other settings; a folder without documents
     is removed. Raises `InputError` if the folder exists and is not an unfinished build.
 
     Parameters
@@ -65,6 +71,7 @@ def build(
     vector_dtype, passages, lexical : see `Collection.create`; a resumed build keeps its own.
     workers : processes that encode and code parts of the documents.
     shared_filesystem : see `Collection.open`.
+    encode : whether documents are encoded once all are entered.
     """
     if path.exists():
         if not is_index(path):
@@ -73,13 +80,12 @@ def build(
             _check_unfinished(existing)  # before a model is loaded, which takes seconds
         encoder = make_encoder()
         index = Index.open(path, encoder, wait=wait, shared_filesystem=shared_filesystem)
-        with _closing_on_error(index):
+        with _closing_on_error(index), _alone(path):
             request(index, settings)
             index.workers = workers
-            stopped = index.state.unfinished
-            if stopped is not None:
-                note(f"resumed after {stopped.documents:,} documents, which are in")
-            added = add(index, sources, withdraws=False)
+            if documents := len(index.snapshot):
+                note(f"resumed after {documents:,} documents, which are in")
+            added = _add_all(index, sources, encode=encode)
             notes = _notes_on_differences(index, encoder, vector_dtype, passages)
             return index, replace(added, notes=[*notes, *added.notes])
     index = create_index(
@@ -92,16 +98,64 @@ def build(
         shared_filesystem=shared_filesystem,
     )
     index.workers = workers
-    with _closing_on_error(index, remove=True):
-        return index, add(index, sources, withdraws=False)
+    with _alone(path), _closing_on_error(index, remove=True):
+        return index, _add_all(index, sources, encode=encode)
+
+
+def enter_folder(path: Path, folder: Path, **opening: Any) -> AdditionReport:
+    """Bring the index of a folder up to date to search it, and encode some seconds.
+
+    If there is no index at `path`, create one; else sync it with the sources that it was built
+    from, or with the folder if these are not known. Other processes may do the same meanwhile.
+
+    `opening` : see `Index.open`.
+    """
+    is_new = not path.exists()
+    try:
+        index = create_index(path)
+    except ExistsError:  # others may have been faster
+        index = Index.open(path, **opening)
+    with closing(index), _closing_on_error(index, remove=is_new):
+        sources: AnySources = added_sources(path, index.state.origins)
+        if not sources.specs:
+            sources = SourceRequest([os.path.abspath(folder)])
+        with _alone(path, index.wait):
+            added = sync(index, sources.open(), encode=False)
+        remember_sources(path, sources.requests, index.state.origins)
+        encode_waiting(index, SECONDS_BEFORE_SEARCH)
+    return added
+
+
+def _add_all(index: Index, sources: Sources, *, encode: bool) -> AdditionReport:
+    """Add the documents of a build; until it returns, another call continues it."""
+    _mark(index, builds=True)
+    added = add(index, sources, encode=encode)
+    _mark(index, builds=False)
+    return added
+
+
+def _mark(index: Index, *, builds: bool) -> None:
+    """Record whether a build is under way."""
+    if index.state.building != builds:
+        with index.change() as change:
+            change.commit(replace(change.state, building=builds), undo="with the last")
 
 
 def request(index: Index, settings: Settings) -> None:
     """Record other settings for an unfinished build; on a finished one, use `Collection.reduce`."""
     with index.change() as change:
         _check_unfinished(index)
-        requested = settings.checked(change.state.dim)
-        change.commit(replace(change.state, requested=requested))
+        state = change.state
+        requested = settings.checked(state.dim)
+        fit = state.fit | {"provisional": 1} if state.fit and requested != state.requested else {}
+        change.commit(replace(state, requested=requested, fit=fit or state.fit))
+
+
+@contextmanager
+def _alone(path: Path, seconds: float = 0) -> Iterator[None]:
+    """Be the only one that builds an index; raises `InUseError` if others go on for `seconds`."""
+    with FileLock(path.absolute(), "builder").hold(seconds):
+        yield
 
 
 def choose_settings(index: Index, *, keep_metric: bool = False) -> list[str]:
@@ -129,11 +183,11 @@ def choose_settings(index: Index, *, keep_metric: bool = False) -> list[str]:
 
 
 def add(
-    index: Index, sources: Sources, *, refit: str = "auto", withdraws: bool = True
+    index: Index, sources: Sources, *, refit: str = "auto", encode: bool = True
 ) -> AdditionReport:
-    """Add documents; for `refit`, see `Collection.add`, and for `withdraws`, `add_sources`."""
+    """Add documents; for `refit` and `encode`, see `Collection.add`."""
     first = index.state.rows
-    added = add_then_refit(index, refit, lambda: add_sources(index, sources, withdraws=withdraws))
+    added = add_then_refit(index, refit, lambda: add_sources(index, sources, encode=encode))
     notes = model_notes(index.open_snapshot(), first)
     return replace(added, notes=[*added.notes, *notes])
 
@@ -158,17 +212,9 @@ def _notes_on_differences(
 
 
 def _check_unfinished(index: Index) -> None:
-    """Raise an error unless the build of an index can be started or continued here.
-
-    `InputError` if it is finished, and `InUseError` while another process builds it.
-    """
+    """Raise `InputError` if the build of an index is finished."""
     path = index.path
-    stopped = index.state.unfinished
-    if stopped is not None and stopped.builds:  # one process may continue it
-        if is_held(path / stopped.work):
-            raise InUseError(f"{path}: another process is building it; expected none")
-        return
-    if not index.is_empty:
+    if index.state.rows and not index.state.building:
         raise InputError(
             f"{path} exists; expected a new folder (`slimdex sync {path}` brings this index up to "
             f"date, `slimdex add {path} SOURCE` adds to it)"
@@ -190,7 +236,7 @@ def _closing_on_error(index: Index, remove: bool = False) -> Iterator[None]:
 def _remove_if_unused(index: Index) -> None:
     """Remove an index without documents, unless others build it."""
     with index.turn():
-        if index.is_empty and not work_folders(index.path):
+        if index.is_empty:
             remove_folder(index.path)
 
 

@@ -35,7 +35,7 @@ from .encoders.adapters import as_encoder
 from .encoders.base import AUTO, Encoder
 from .index import Index, create_index
 from .ingest.compacting import compact
-from .ingest.fitting import refit
+from .ingest.fitting import reduce
 from .ingest.replacing import next_encoder, replace_vectors
 from .ingest.replacing import undo as drop_new_vectors
 from .ingest.undoing import undo
@@ -420,14 +420,15 @@ class Collection:
         *,
         vectors: DocumentVectors | ArrayLike | None = None,
         refit: str = "auto",
+        encode: bool = True,
     ) -> AdditionReport:
         """Add documents, or one; each replaces the document of the same id.
 
-        After bad input none of them are added. Documents that take longer than some seconds to
-        encode are committed in batches, which searches find at once and which stay after an
-        interrupt: the same call goes on from there. Unchanged documents are left out, and unchanged
-        texts are not encoded again. `Added.notes` are logged as warnings of the logger "slimdex",
-        too.
+        They are entered first, and found by their words; then they are encoded, some seconds of
+        work at a time, and found by meaning. What is entered stays after an interrupt or bad input:
+        the same call, or `encode`, goes on from there. Unchanged documents are left out, and
+        unchanged texts are not encoded again. `Added.notes` are logged as warnings of the logger
+        "slimdex", too.
 
         Raises `InputError` if there are no documents, one lacks an id or text, an id occurs twice,
         a value can't be stored, or the vectors don't fit the documents or are not finite.
@@ -446,13 +447,26 @@ class Collection:
             ten times as long as the addition, and otherwise advises it; "never" advises it;
             "always" refits. The documents are committed before a refit, and can be searched during
             it.
+        encode
+            False returns once all documents are entered.
         """
         # Loads the readers of files and the code that cuts, encodes and fits.
         from .quality.refitting import add_documents_then_refit
 
-        added = add_documents_then_refit(self.index, documents, vectors, refit)
+        added = add_documents_then_refit(self.index, documents, vectors, refit, encode=encode)
         self._log(added.notes)
         return added
+
+    def encode(self) -> int:
+        """Encode the documents that wait for their vectors; returns how many texts were encoded.
+
+        They are of any addition, of any process, that was stopped or added with `encode=False`.
+        """
+        from .quality.refitting import encode_then_refit  # loads what encodes and fits
+
+        encoded = encode_then_refit(self.index)
+        self._log(encoded.notes)
+        return encoded.encoded
 
     def delete(self, ids: Id | Sequence[Id] | None = None, *, where: str | None = None) -> int:
         """Delete documents by id, one or several, or by a condition; returns how many.
@@ -555,7 +569,7 @@ class Collection:
 
     def reduce(self, settings: Settings) -> list[str]:
         """Reduce the vectors with other settings, without encoding; returns notes for the user."""
-        return refit(self.index, as_settings(settings))
+        return reduce(self.index, as_settings(settings))
 
     def tune(
         self,

@@ -66,6 +66,7 @@ class Index:
 
     Attributes
     ----------
+    wait : see the parameter.
     encoders : load the encoder, by default from where it was.
     workers : compute work that can be split, by default in this process.
     """
@@ -78,13 +79,14 @@ class Index:
         shared_filesystem: bool = False,
     ) -> None:
         self.path = path
-        self._wait = check_wait(wait)
+        self.wait = check_wait(wait)
         offer(path)
         self.encoders = Encoders()
         self.workers: Workers = IN_THIS_PROCESS
         self._shared_filesystem = shared_filesystem
         self._engine = Engine(path)
         self._turn = FileLock(path, "writer")
+        self._encoding = FileLock(path, "encoder")
         self._folder_status = path.stat()
         self._mark = mark(path)
         self._newest = Snapshot.of(self._engine, Manifest.read_current(path))
@@ -177,7 +179,7 @@ class Index:
     @property
     def is_empty(self) -> bool:
         """True if no documents were ever committed."""
-        return self.snapshot.state.settings is None
+        return not self.snapshot.state.rows
 
     @property
     def has_encoder(self) -> bool:
@@ -315,7 +317,7 @@ class Index:
         of this thread, and `InUseError` if other writers keep the lock for longer than `wait`.
         """
         self.check_writable()
-        end = monotonic() + self._wait
+        end = monotonic() + self.wait
         with self._one_thread():
             if self._is_changing:  # by this thread: others wait
                 raise InputError(f"{self.path}: a change is under way; expected one at a time")
@@ -329,9 +331,19 @@ class Index:
             del before  # only now: freeing it takes milliseconds
 
     @contextmanager
+    def encoding(self) -> Iterator[None]:
+        """Be the only one that encodes rows that wait; others may commit.
+
+        Raises `InUseError` if others encode for longer than `wait`, or a second.
+        """
+        self.check_writable()
+        with self._encoding.hold(min(self.wait, 1.0)):
+            yield
+
+    @contextmanager
     def _one_thread(self) -> Iterator[None]:
         """Exclude other threads of this process; the lock is reentrant, for turns within turns."""
-        if not self._changing.acquire(timeout=min(self._wait, TIMEOUT_MAX)):
+        if not self._changing.acquire(timeout=min(self.wait, TIMEOUT_MAX)):
             raise InUseError(f"{self.path}: another thread is writing to it; expected none")
         try:
             yield

@@ -41,6 +41,8 @@ SHARE = 4
 """Fraction of the length (1/4) below which a section is small, and limit of overlap and context."""
 LONGEST_UNIT = 100
 """Characters per token of the length above which a unit is divided without counting its tokens."""
+MARGIN = 16
+"""Tokens by which the sum of a passage's parts, counted one by one, may be wrong."""
 CONTEXT_TRIES = 4
 """Attempts to cut a section shorter if its pieces have more tokens together than alone."""
 
@@ -92,6 +94,14 @@ def divide(
     ['One two three. Four five six. One two three.', 'Four five six. One two three. Four five six.']
     """
     return _Cutter(title, text, parts, count, length).passages()
+
+
+def is_long(text: str, tokens: int) -> bool:
+    """True if a text surely has more than some tokens, so that they need not be counted.
+
+    A word is a token or several, and no tokenizer's tokens have `LONGEST_UNIT` characters each.
+    """
+    return len(text) > LONGEST_UNIT * tokens or len(text.split()) > tokens
 
 
 def contents_of_passages(document: Document, count: Count, length: int) -> list[str]:
@@ -223,11 +233,16 @@ class _Cutter:
         self._special = count([""])[0]
         self._is_code = is_code(parts)
         self._contexts: dict[tuple[str, ...], tuple[str, int]] = {BARE: ("", 0)}
+        self._tokens = dict[int, int]()  # of each section of code, by its start
 
     def passages(self) -> list[Passage]:
         """Cut the text into passages, in order."""
         if self._is_code:
-            pieces = self._of_code(_sections_of_code(self._text, self._parts), 0)
+            sections = _sections_of_code(self._text, self._parts)
+            spans = [(section.start, section.end, PART) for section in sections]
+            units = self._count_tokens(spans, self._length)
+            self._tokens = {unit.start: unit.tokens for unit in units}
+            pieces = self._of_code(sections, 0)
             return [self._passage(piece) for piece in self._join_small(pieces)]
         pieces = list[_Piece]()
         for i, section in enumerate(_sections(self._text, self._parts)):
@@ -240,7 +255,8 @@ class _Cutter:
         if self._is_code:
             # Leave out names of code that do not fit, as when the text was cut.
             headings = tuple(chain.from_iterable(heading.split(".") for heading in headings))
-            piece = self._fitting(start, end, headings)
+            tokens = self._count([self._text[start:end]])[0] - self._special
+            piece = self._fitting(start, end, headings, tokens)
             if piece is not None:
                 headings = piece.headings
         return content(self._context(headings)[0], self._text[start:end])
@@ -261,16 +277,19 @@ class _Cutter:
         """Some sections as one piece, if need be without their names; None if they do not fit."""
         start = sections[0].start
         end = sections[-1].end
-        if end - start > LONGEST_UNIT * self._length:
-            return None
-        return self._fitting(start, end, _common(*(section.headings for section in sections)))
+        tokens = sum(self._tokens[section.start] for section in sections)
+        names = _common(*(section.headings for section in sections))
+        return self._fitting(start, end, names, tokens)
 
-    def _fitting(self, start: int, end: int, headings: tuple[str, ...]) -> _Piece | None:
-        """Make a piece of code below these names; None if it does not fit.
+    def _fitting(
+        self, start: int, end: int, headings: tuple[str, ...], tokens: int
+    ) -> _Piece | None:
+        """Make a piece of code of some tokens below these names; None if it does not fit.
 
         To make it fit, the names are left out, and then the title too.
         """
-        tokens = self._count([self._text[start:end]])[0] - self._special
+        if tokens > self._room(BARE):
+            return None
         for names in (headings, (), BARE):
             piece = _Piece(start, end, tokens, 0, names, is_whole=True)
             if self._most([piece]) <= self._length:
@@ -299,8 +318,16 @@ class _Cutter:
         return pieces
 
     def _most(self, pieces: Sequence[_Piece]) -> int:
-        """Tokens of the longest piece, as encoded."""
-        return max(self._count([self._passage(piece).content(self._text) for piece in pieces]))
+        """Tokens of the longest piece, as encoded; those far below the limit are not counted."""
+        most = 0
+        contents = list[str]()
+        for piece in pieces:
+            tokens = self._length - self._room(piece.headings) + piece.tokens
+            if tokens <= self._length - MARGIN:
+                most = max(most, tokens)
+            else:
+                contents.append(self._passage(piece).content(self._text))
+        return max([most, *self._count(contents)])
 
     def _join_small(self, pieces: Sequence[_Piece]) -> list[_Piece]:
         """Join small pieces to a neighbour of another section, if both fit."""
@@ -418,13 +445,13 @@ class _Cutter:
 
         Spans that are far too long are not counted: they get `room` + 1 tokens.
         """
-        longest = LONGEST_UNIT * self._length
-        short = [span for span in spans if span[1] - span[0] <= longest]
-        counts = iter(self._count([self._text[start:end] for start, end, _ in short]))
+        texts = [self._text[start:end] for start, end, _ in spans]
+        are_long = [is_long(text, room) for text in texts]
+        short = [text for text, long in zip(texts, are_long, strict=True) if not long]
+        counts = iter(self._count(short) if short else ())
         units = []
-        for start, end, ending in spans:
-            is_counted = end - start <= longest
-            tokens = max(next(counts) - self._special, 0) if is_counted else room + 1
+        for (start, end, ending), long in zip(spans, are_long, strict=True):
+            tokens = room + 1 if long else max(next(counts) - self._special, 0)
             units.append(_Unit(start, end, tokens, ending))
         return units
 

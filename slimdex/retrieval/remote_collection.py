@@ -208,10 +208,12 @@ class RemoteCollection(Searchable):
         *,
         vectors: DocumentVectors | ArrayLike | None = None,
         refit: str = "auto",
+        encode: bool = True,
     ) -> AdditionReport:
         """Add documents, or one; each replaces the document of the same id: see `Collection.add`.
 
-        The service encodes: it takes no `vectors`. Of documents of more than 4 MiB together, those
+        The service encodes: it takes no `vectors`, and after `encode=False` it encodes what was
+        entered by itself. Of documents of more than 4 MiB together, those
         before bad input are added.
         """
         if vectors is not None:
@@ -219,7 +221,8 @@ class RemoteCollection(Searchable):
 
         reports = []
         for part in _parts(as_documents(documents).documents):
-            report = self._ask(f"/documents?{_query({'refit': refit})}", part)
+            wait = None if encode else "false"
+            report = self._ask(f"/documents?{_query({'refit': refit, 'wait': wait})}", part)
             reports.append(AdditionReport(**report))
         refitted = any(report.refitted for report in reports)
         return replace(sum(reports, AdditionReport()), refitted=refitted)

@@ -30,7 +30,7 @@ SAFE = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 """Flags to open an untrusted file."""
 NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 """Errors of file systems without locks."""
-NAMES = ("writer.lock", "writer.gate")
+NAMES = {f"{name}.{part}" for name in ("writer", "encoder", "builder") for part in ("lock", "gate")}
 """The files that are locked, in an index's folder; they are empty."""
 IN_USE = "another process or thread is using it; expected none"
 

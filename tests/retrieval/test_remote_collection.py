@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
+from time import monotonic, sleep
 from typing import Any
 
 import numpy as np
@@ -159,6 +160,27 @@ def test_large_additions_are_sent_in_parts(
     assert remote.add(rows).documents == 5
     assert remote.version >= before + 5  # a commit for each
     remote.delete([str(row["id"]) for row in rows])
+
+
+def test_a_service_encodes_what_was_only_entered(
+    pair: tuple[Collection, RemoteCollection],
+) -> None:
+    """By itself; a folder waits for `encode`."""
+    local, remote = pair
+    late = [{"id": f"late{n}", "text": f"rain{n} fell on monday", "year": n} for n in range(5)]
+    for collection in pair:
+        added = collection.add(late, encode=False)
+        assert (added.documents, added.encoded) == (5, 0)
+        assert collection.get("late3").text == late[3]["text"]
+    local.encode()
+    end = monotonic() + 60
+    while remote.info()["encoded"] < local.info()["encoded"]:
+        assert monotonic() < end
+        sleep(0.02)
+    answers = [collection.search("rain on monday", 5) for collection in pair]
+    for collection in pair:
+        collection.delete([f"late{n}" for n in range(5)])
+    assert_same(*answers)
 
 
 def test_errors_are_those_of_a_collection(pair: tuple[Collection, RemoteCollection]) -> None:

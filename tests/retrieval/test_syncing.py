@@ -289,21 +289,42 @@ def test_what_an_interrupted_sync_has_encoded_is_kept(
 ) -> None:
     write(**{"notes/new.md": f"# New\n\n{LONG}", "notes/tea.md": "# Tea\n\nchanged"})
     Path("notes/yard/plan.txt").unlink()
-    for name in ("READ_DOCUMENTS", "FIRST_CHARACTERS", "GROWTH"):  # each file is a batch
-        monkeypatch.setattr(f"slimdex.retrieval.ingest.batches.{name}", 1)
-    monkeypatch.setattr("slimdex.retrieval.ingest.batches.LEAST_DOCUMENTS", 1)
+    for name in ("LEAST_ROWS", "FIRST_CHARACTERS", "GROWTH"):  # each passage by itself
+        monkeypatch.setattr(f"slimdex.retrieval.ingest.encode.{name}", 1)
+    monkeypatch.setattr("slimdex.retrieval.ingest.batches.MOST_DOCUMENTS", 1)
     with monkeypatch.context() as patch:
         patch.setattr(
-            "slimdex.retrieval.ingest.long_addition.LongAddition.note_commit",
+            "slimdex.retrieval.ingest.encode._refit_grown",
+            lambda *a, **k: (_ for _ in ()).throw(Stopped),
+        )
+        with pytest.raises(Stopped):
+            synced("notes", by=(before := encoder()))
+    assert len(before.encoded) == 1
+    write(**{"notes/later.md": "# Later\n\none more"})
+    added = synced("notes", by=(by := encoder()))
+    assert {"Later Later\n\none more", "Tea Tea\n\nchanged"} < {*by.encoded}
+    assert before.encoded[0] not in by.encoded
+    assert (added.documents, added.replaced, added.deleted) == (1, 0, 0)
+    check_equals_fresh("notes")
+
+
+@pytest.mark.slow
+def test_nothing_is_deleted_before_all_files_are_read(
+    notes: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = len(documents())
+    write(**{"notes/new.md": "# New\n\na text", "notes/tea.md": "# Tea\n\nchanged"})
+    Path("notes/yard/plan.txt").unlink()
+    monkeypatch.setattr("slimdex.retrieval.ingest.batches.MOST_DOCUMENTS", 1)
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            "slimdex.retrieval.ingest.adding.Texts.__add__",  # after the first batch
             lambda *a, **k: (_ for _ in ()).throw(Stopped),
         )
         with pytest.raises(Stopped):
             synced("notes")
-    assert len(documents()) == 5  # nothing is deleted before all files are read
-    write(**{"notes/later.md": "# Later\n\none more"})
-    added = synced("notes", by=(by := encoder()))
-    assert sorted(by.encoded) == ["Later Later\n\none more", "Tea Tea\n\nchanged"]
-    assert (added.documents, added.replaced, added.deleted, added.encoded) == (2, 1, 1, 2)
+    assert len(documents()) == before + 1
+    assert synced("notes").deleted == 1
     check_equals_fresh("notes")
 
 

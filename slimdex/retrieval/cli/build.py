@@ -15,7 +15,7 @@ from .default_index import INDEX_FOLDER, INDEX_VARIABLE, new_index
 from .encoders import EncoderOptions
 from .facts import facts_after, show_evaluation
 from .interrupts import STOPPED_MESSAGE, say_when_stopped
-from .options import RayOptions, SourceOptions, Vectors, WriteOptions
+from .options import NoEncode, RayOptions, SourceOptions, Vectors, WriteOptions
 from .settings import SettingsOptions, StorageOptions
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ def build(
         f"A new folder for the index; default: {INDEX_VARIABLE}, or {INDEX_FOLDER} here.",
     ] = None,
     vectors: Vectors = None,
+    no_encode: NoEncode = False,
     fast: Annotated[
         bool,
         "Encode by word vectors of the default model, in a fraction of the time: as good for "
@@ -93,6 +94,7 @@ def build(
             passages=storage.passage_tokens,
             lexical=not storage.no_lexical,
             workers=workers,
+            encode=not no_encode,
             **vars(writing),
         )
     remember_sources(index.path, [source_request], index.state.origins)
@@ -114,7 +116,7 @@ def _is_built(path: Path) -> bool:
 
     with suppress(OSError, SlimdexError):
         state = Manifest.read(path).state
-        return state.settings is not None and state.unfinished is None
+        return state.settings is not None and not state.building and not state.waits
     return False
 
 

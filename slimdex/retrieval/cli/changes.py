@@ -1,4 +1,4 @@
-"""Change documents: `slimdex add`, `sync`, `delete`, `dedup`, `undo` and `compact`."""
+"""Change documents: `slimdex add`, `sync`, `encode`, `delete`, `dedup`, `undo` and `compact`."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from .errors import is_interrupt, say
 from .facts import facts_after
 from .options import (
     Dir,
+    NoEncode,
     OpenOptions,
     RayOptions,
     Refit,
@@ -46,6 +47,7 @@ def add(
     sources: SourceOptions,
     vectors: Vectors = None,
     refit: Refit = "auto",
+    no_encode: NoEncode = False,
     opening: OpenOptions,
     cluster: RayOptions,
     writing: WriteOptions,
@@ -61,11 +63,27 @@ def add(
         opened = open_index(index, opening, writing, workers)
         check_refit(refit)
         known = added_sources(opened.path, opened.state.origins)
-        added = add_to_index(opened, source_request.open(), refit=refit)
+        added = add_to_index(opened, source_request.open(), refit=refit, encode=not no_encode)
         requests = [*known.requests, source_request]
         remember_sources(opened.path, requests, opened.state.origins)
         facts = facts_after(opened, added)
     return Answer(facts, console.index_line(facts), min(added.unread, 1))
+
+
+def encode(
+    index: Dir, *, opening: OpenOptions, cluster: RayOptions, writing: WriteOptions
+) -> Answer:
+    """Encode the documents that were entered and wait for their vectors."""
+    # Loads numpy and FAISS, but no readers of files.
+    from ..quality.refitting import encode_then_refit
+
+    with cluster.start() as workers, console.progress():
+        opened = open_index(index, opening, writing, workers)
+        encoded = encode_then_refit(opened)
+    for line in encoded.notes:
+        console.note(line)
+    facts = {"encoded": encoded.encoded, "documents": len(opened.snapshot)}
+    return Answer(facts, f"{counted(encoded.encoded, 'text')} encoded")
 
 
 def delete(

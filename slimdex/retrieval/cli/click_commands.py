@@ -6,6 +6,7 @@ A command that names no index takes the default index, as `git` finds its reposi
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import cache, wraps
@@ -51,23 +52,30 @@ class Answer(NamedTuple):
 class Argument:
     """Positional argument: its name in help, and its help.
 
-    With `is_index` it is the index, or several, and may be left out: see `Command`.
+    With `is_index` it is the index, or several, and may be left out: see `Command`. With
+    `is_folder`, also a folder that is no index.
     """
 
     metavar: str
     help: str
     is_index: bool = False
+    is_folder: bool = False
 
 
 class IndexArgument(click.Argument):
     """The index, or several, of a `Command`."""
 
 
+class FolderArgument(IndexArgument):
+    """The index of a `Command`, or a folder of documents."""
+
+
 class Command(click.Command):
     """Command whose options are given once, unless they can be repeated.
 
     The index of a command is the first word if that is an index's folder, else the default index.
-    A command without another argument takes any word as its index.
+    A command without another argument takes any word as its index. `FolderArgument` takes any
+    folder that is written as a path, `notes/`, and without a default index also `notes`.
     """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -92,10 +100,15 @@ class Command(click.Command):
             is_named = not others or is_index(first)
         else:
             is_named = isinstance(first, tuple) and len(first) > 0
-        if is_named:
+        word = first if isinstance(first, str) else ""
+        is_folder = isinstance(index, FolderArgument) and os.path.isdir(word)
+        is_path = word in (".", "..") or os.path.basename(word) != word
+        if is_named or (is_folder and is_path):
             return super().parse_args(ctx, args)
 
         default = default_index()
+        if default is None and is_folder:
+            return super().parse_args(ctx, args)
         if default is None:
             missing = no_index(first) if isinstance(first, str) else f"{self.name}: no index given"
             raise InputError(f"{missing}; expected {EXPECTED_INDEX}")
@@ -235,6 +248,7 @@ def _declare(name: str, annotation: Any, default: Any) -> click.Parameter:
         metavar = declared.metavar if is_needed else f"[{declared.metavar}]"
         metavar += "..." if is_list else ""
         argument_class = IndexArgument if declared.is_index else click.Argument
+        argument_class = FolderArgument if declared.is_folder else argument_class
         return argument_class([name], nargs=nargs, metavar=metavar, help=declared.help, **facts)
 
     # For an option, the words are its flags, the name of its value and, last, its help.

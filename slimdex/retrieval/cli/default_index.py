@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+from hashlib import sha256
 from pathlib import Path
 
 from slimdex.errors import InputError
 from slimdex.system.index_names import is_index
+from slimdex.system.locks import network_kind
+from slimdex.system.user_cache import cache_folder
 
 INDEX_FOLDER = ".slimdex"
 INDEX_VARIABLE = "SLIMDEX_INDEX"
@@ -31,6 +34,19 @@ def default_index() -> Path | None:
         if is_index(folder_above / INDEX_FOLDER):
             return folder_above / INDEX_FOLDER
     return None
+
+
+def index_of_folder(folder: Path) -> Path:
+    """Return where a folder's index is, or will be: `.slimdex` in it, or in the user's cache.
+
+    It is in the cache if this user can't change the folder, or it is on a network.
+    """
+    path = folder.absolute() / INDEX_FOLDER
+    may_write = os.access(path if path.exists() else folder, os.W_OK)
+    if may_write and network_kind(folder) is None:
+        return path
+    name = sha256(os.fsencode(folder.resolve())).hexdigest()[:32]
+    return cache_folder() / f"folder-{name}"
 
 
 def new_index() -> Path:

@@ -152,7 +152,7 @@ def _commit(path: Path, manifest: Manifest) -> Iterator[Finding]:
     )
 
     # An index without rows may have no file of vectors yet.
-    names = state.file_names if state.rows else state.file_names - {state.vectors}
+    names = state.file_names
     missing = sorted(name for name in names if not (path / name).exists())
     if missing:
         value = f"{len(missing)} missing: {', '.join(missing)}"

@@ -54,6 +54,9 @@ Refit = Annotated[
     "and a fit takes less than ten times as long as the addition (else a note advises it); "
     "never; always.",
 ]
+NoEncode = Annotated[
+    bool, "Return once all documents are entered, and found by words; `encode` goes on."
+]
 Trust = Annotated[
     bool,
     "Run Python code that comes with the model; only for authors you trust.",

@@ -9,19 +9,33 @@ from os import sep
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from slimdex.errors import InputError, check_choice
+from slimdex.errors import InputError, check_choice, counted
+from slimdex.system.index_names import is_index
 
 from ..documents import Document, document_json, hit_json, visible_columns, visible_values
 from ..search.options import SearchOptions
 from . import console
 from .click_commands import Answer, Argument, Json
-from .options import Dir, OpenOptions, Where, open_index
+from .default_index import index_of_folder
+from .options import DEFAULT_INDEX, Dir, OpenOptions, Where, open_index
 
 if TYPE_CHECKING:
     from slimdex.indexes.arrays import Matrix
 
     from ..search.excerpts import Excerpt
     from ..search.request import SearchRequest
+
+
+DirOrFolder = Annotated[
+    Path,
+    Argument(
+        "DIR",
+        "The index's folder, or another FOLDER/, which is indexed by the search itself; "
+        f"{DEFAULT_INDEX}",
+        is_index=True,
+        is_folder=True,
+    ),
+]
 
 
 @dataclass(frozen=True)
@@ -106,7 +120,7 @@ def request_for(
 
 
 def search(
-    index: Dir,
+    index: DirOrFolder,
     *,
     queries: QueryOptions,
     options: SearchOptions,
@@ -125,8 +139,9 @@ def search(
 
     content = queries.read()
     request = request_for(content, options, trust_remote_code=opening.trust_remote_code)
+    path = index if is_index(index) else _enter(index, opening)
     with quick_start(), console.progress():
-        opened = open_index(index, opening)
+        opened = open_index(path, opening)
         columns = chosen_columns(show or [], visible_columns(opened.snapshot.columns))
         excerpts = not as_json and request.rerank is None
         result = commands.search(opened, request, excerpts=excerpts)
@@ -143,6 +158,20 @@ def search(
     is_text = request.texts is not None
     for name, query_hits, query_excerpts in zip(request.names, hits, excerpts_of, strict=True):
         answers.show_hits(name, query_hits, query_excerpts, columns, is_text=is_text)
+
+
+def _enter(folder: Path, opening: OpenOptions) -> Path:
+    """Enter what has changed in a folder that is no index, and return where its index is."""
+    from ..building import enter_folder  # loads readers of files
+
+    path = index_of_folder(folder)
+    with console.progress():
+        added = enter_folder(path, folder, **vars(opening))
+    if added.documents:
+        console.note(f"{counted(added.documents, 'document')} entered into {path}")
+        for line in added.notes:
+            console.note(line)
+    return path
 
 
 def chosen_columns(words: Sequence[str], known: Sequence[str]) -> list[str]:

@@ -193,7 +193,7 @@ def reduce(
 ) -> Answer:
     """Reduce the vectors again, without encoding. Options that are not given stay as they are."""
     # Loads numpy, FAISS and what writes an index.
-    from ..ingest.fitting import refit
+    from ..ingest.fitting import reduce as fit_again
     from ..ingest.writer import index_lexical
     from ..quality.info import facts
 
@@ -206,7 +206,7 @@ def reduce(
         if lexical is not None:
             index_lexical(opened, lexical == "on")
         if lexical is None or changes:
-            for line in refit(opened, state.requested.changed(changes, state.dim)):
+            for line in fit_again(opened, state.requested.changed(changes, state.dim)):
                 console.note(line)
         report = opened.read(facts)
     return Answer(report, console.index_line(report))

@@ -90,6 +90,7 @@ def _push(snapshot: Snapshot, server: Server, alias: str, leave_out: Sequence[st
     """Push one snapshot, without some columns, to the collection that the alias will point to."""
     if snapshot.state.settings is None:
         raise InputError(f"{snapshot.path} holds no documents; expected some to push")
+    snapshot.check_encoded()
     columns = visible_columns(snapshot.columns)
     unknown = sorted({*leave_out} - {*columns})
     if unknown:

@@ -102,6 +102,7 @@ def export_index(
 
     # Export documents with vectors.
     def write(new: Path, snapshot: Snapshot) -> ExportReport:
+        snapshot.check_encoded()
         selection = Selection.of(snapshot, kind, where)
         notes = list[str]()
         if to in FILES:

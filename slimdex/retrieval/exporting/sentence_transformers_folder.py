@@ -31,7 +31,7 @@ def write(index: Index, vectors: str, folder: Path) -> int:
     Raises `InputError` if the index is empty, its encoder is not one of slimdex, or the library has
     no modules for the encoder or the reducer.
     """
-    if vectors != FULL and index.is_empty:
+    if vectors != FULL and index.state.settings is None:
         raise InputError(f"{index.path} holds no documents; expected some to reduce by")
     layers = [] if vectors == FULL else layers_of(index.snapshot.index.reducer)
     encoder: Any = index.encoder

@@ -1,10 +1,10 @@
-"""Adding and syncing: documents are prepared, then committed under the writer lock."""
+"""Adding and syncing: documents are prepared and committed, then encoded."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from hashlib import md5
@@ -15,11 +15,11 @@ from numpy.typing import ArrayLike
 
 from slimdex.errors import InputError, SlimdexError
 from slimdex.indexes.arrays import Rows
-from slimdex.system.progress import note, progress_within
+from slimdex.system.atomic_files import FileRecord
+from slimdex.system.progress import note, progress
 
 from ..index import Index
 from ..sources.given_vectors import DocumentVectors, as_vectors
-from ..sources.reading_progress import CountedDocuments
 from ..sources.tabular.records import as_documents
 from ..store.column_facts import widening_notes
 from ..store.document_store import DocumentStore
@@ -32,16 +32,13 @@ from . import writer
 from .addition import (
     Addition,
     ChangedOriginsError,
-    Missing,
     NoDocumentsError,
     check_document_vectors,
 )
 from .addition_report import AdditionReport, Texts
 from .batches import Batch, Batches
-from .encoding import ENCODING, EncodingError
-from .long_addition import LongAddition
+from .encode import encode_until, encode_waiting
 from .preparing import Comparison, PreparedBatch, is_small, prepare
-from .text_vectors import StoredTexts
 
 if TYPE_CHECKING:
     from ..sources.files.input_files import Reading
@@ -51,16 +48,22 @@ if TYPE_CHECKING:
     ChooseIds = Callable[[Sequence[Source], State, DocumentStore], SourceIds]
     """Choose the ids that documents lack: see `SourceIds.of`."""
 
+MOST_ENCODED_FIRST = 1 << 14
+"""Most characters of documents that are encoded before they are committed, in about a second."""
+
 
 def add_documents(
-    index: Index, documents: Any, vectors: DocumentVectors | ArrayLike | None = None
+    index: Index,
+    documents: Any,
+    vectors: DocumentVectors | ArrayLike | None = None,
+    *,
+    encode: bool = True,
 ) -> AdditionReport:
     """Add documents in any form that `Collection.add` takes; the caller reports the notes."""
     read = as_documents(documents)
     new = [index.snapshot.store.new_columns(types) for types in read.columns]
     document_vectors = None if vectors is None else as_vectors(vectors)
-    counted = CountedDocuments(read.documents, documents)
-    return add(index, Addition(counted, new, document_vectors, read_share=counted.read_share))
+    return add(index, Addition(read.documents, new, document_vectors), encode=encode)
 
 
 def add_sources(
@@ -69,13 +72,13 @@ def add_sources(
     choose_ids: ChooseIds | None = None,
     *,
     deletes_missing: bool = False,
-    withdraws: bool = True,
+    encode: bool = True,
 ) -> AdditionReport:
     """Add the documents of sources; it starts over if others choose the same ids meanwhile.
 
     `choose_ids` chooses the ids that documents lack, by default `SourceIds.of`. Documents whose
     files are gone are deleted if `deletes_missing`; what became part of a folder always leaves its
-    earlier ids. `withdraws`: whether bad input undoes the batches before it.
+    earlier ids. `encode`: see `add`.
     """
     # Loads readers of files, without which given documents are added.
     from .source_ids import SourceIds
@@ -91,12 +94,10 @@ def add_sources(
             origins=ids.origins,
             moved=ids.moved,
             missing=missing if deletes_missing or ids.parts else None,
-            read_share=sources.read_share,
-            withdraws=withdraws,
             leave_out=sources.leave_out,
         )
         try:
-            added = add(index, addition)
+            added = add(index, addition, encode=encode)
         except NoDocumentsError as error:
             why = ", ".join(sources.omissions() or [source.name for source in sources.opened])
             raise InputError(f"no documents ({why}); expected at least one") from error
@@ -115,12 +116,12 @@ def _ids_and_columns(
     return choose_ids(sources.opened, snapshot.state, store), sources.columns(store)
 
 
-def sync(index: Index, sources: Sources) -> AdditionReport:
+def sync(index: Index, sources: Sources, *, encode: bool = True) -> AdditionReport:
     """Add what is new, replace what has changed, delete what is gone; other documents stay.
 
     Files with unchanged path, size and times are not read. A text that the index already has, in a
     document that is replaced or deleted, is not encoded again. Documents of a file that exists but
-    can't be read stay.
+    can't be read stay. `encode`: see `add`.
 
     Raises `InputError` if a source is standard input, which can't be read again, or the index was
     built from given vectors; or as `Collection.add` does. Then nothing is changed.
@@ -139,74 +140,92 @@ def sync(index: Index, sources: Sources) -> AdditionReport:
         known = [replace(each, known=store.origins_of_place(each.place)) for each in ids.readings]
         return replace(ids, readings=known)
 
-    return add_sources(index, sources, ids_with_known, deletes_missing=True)
+    return add_sources(index, sources, ids_with_known, deletes_missing=True, encode=encode)
 
 
-def add(index: Index, addition: Addition) -> AdditionReport:
-    """Add documents in batches: each is prepared, placed and committed.
+def add(index: Index, addition: Addition, *, encode: bool = True) -> AdditionReport:
+    """Enter documents in batches, each of which is committed; then encode them, if `encode`.
 
-    Bad input undoes all batches. An interrupt loses only the current one: adding the same documents
-    again continues from there.
+    What is entered stays, is found by its words, and gets its vectors by any later call, even if
+    bad input or an interrupt ends this one. Adding the same documents again goes on from there.
     """
     if addition.vectors is None and not index.has_encoder:
         raise InputError(f"{index.path}: built from given vectors; expected vectors for these")
-    index.check_writable()  # before texts are encoded, which takes long
+    index.check_writable()
     if addition.vectors is not None:
         check_document_vectors(addition.vectors, index.state.dim)
+        encode_waiting(index)  # vectors are in the order of the rows
     writer.drop_deleted_words(index)
 
-    # Add each batch; if one fails, the others stay or are undone.
+    # Enter each batch; if one fails, the others stay.
     columns_before = index.snapshot.columns
+    addition = replace(addition, first_row=index.state.rows)
     added = AdditionReport()
     texts = Texts()
-    batches = Batches(index, addition.documents, addition.vectors)
-    with LongAddition(index) as long:
-        try:
-            for batch in batches:
-                addition = _with_moved(index, addition, batch)
-                of_batch = _of(addition, batch, batches)
-                added_by_batch, texts_of_batch = _add_batch(index, of_batch, batch, batches, long)
-                added += added_by_batch
-                texts += texts_of_batch
-            fit_notes = long.finish()
-        except SlimdexError as error:
-            is_bad_input = isinstance(error, InputError) and not isinstance(error, EncodingError)
-            long.stop(error, withdraws=is_bad_input and addition.withdraws)
-            raise
+    before: FileRecord | None = None  # the manifest before the first batch
+    batches = Batches(addition.documents, addition.vectors)
+    try:
+        for batch in batches:
+            of_batch = _of(addition, batch, batches)
+            done = _add_batch(index, of_batch, batch, before, encodes=encode)
+            added_by_batch, texts_of_batch, before = done
+            added += added_by_batch
+            texts += texts_of_batch
+            if addition.vectors is not None:
+                entered = batch.first + len(batch.documents)
+                progress("taking vectors", entered, len(addition.vectors))
+    except SlimdexError as error:
+        if entered := added.documents + added.unchanged:
+            error.add_note(f"{entered:,} documents are in: run it again to continue")
+        raise
+
+    # Encode what waits.
+    if encode or addition.vectors is not None:
+        encoded, texts_read = encode_waiting(index)
+        added = added + encoded
+        texts += texts_read
 
     # Notes for the user about all batches.
-    if fit_notes is not None:  # those of the first batch's fit do not hold any more
-        added = replace(added, notes=fit_notes)
     text_notes = texts.notes() if addition.vectors is None else []
     column_notes = widening_notes(columns_before, index.snapshot.columns)
     return replace(added, notes=[*column_notes, *added.notes, *text_notes])
 
 
 def _add_batch(
-    index: Index, addition: Addition, batch: Batch, batches: Batches, long: LongAddition
-) -> tuple[AdditionReport, Texts]:
+    index: Index,
+    addition: Addition,
+    batch: Batch,
+    before: FileRecord | None,
+    *,
+    encodes: bool,
+) -> tuple[AdditionReport, Texts, FileRecord | None]:
     """Prepare the documents of a batch without the writer lock, then commit them under it.
 
-    `addition` holds the documents of this batch only. Returns counts of these and of their texts.
+    `addition` holds the documents of this batch only. If they are all and few, they are encoded
+    first, if `encodes`: one commit has both. All batches are undone together, unless others have
+    changed the index in between, so that `before` is not the manifest that undoing restores.
+
+    Returns counts of documents and of their texts, and the manifest that undoing restores now.
     """
-    share = 0.0 if batch.is_only else addition.read_share()
-    needs_folder = not is_small(len(batch.documents), batch.to_encode)
-    with _counting(batch, share, batches), ExitStack() as stack:
+    encodes_now = encodes and batch.is_only and batch.characters <= MOST_ENCODED_FIRST
+    needs_folder = not is_small(len(batch.documents), batch.characters)
+    with ExitStack() as stack:
         folder = stack.enter_context(work_folder(index.path)) if needs_folder else None
-        prepared = prepare(index, addition, folder=folder)
+        prepared = prepare(index, addition, folder, encodes=encodes_now)
 
         # Under the lock. If others have changed the same documents, the columns or the encoder
-        # meanwhile, prepare again, reusing the known vectors.
+        # meanwhile, prepare again.
         stack.enter_context(index.turn())
+        if addition.vectors is not None:
+            encode_until(index, index.state.rows)  # what others have entered meanwhile
         if not prepared.comparison.holds_for(index.snapshot):
-            prepared = prepare(index, addition, before=prepared)
+            prepared = prepare(index, addition, encodes=encodes_now)
         with index.change() as change:
-            undo = long.begin(change, batch, batches.estimate_count(share))
-            is_part = not batch.is_only
-            added, texts = _commit_prepared(change, addition, prepared, undo, is_part=is_part)
-        batches.took(prepared.characters, prepared.seconds)
-    long.note_commit(change, batch)
-    return added, texts
+            is_ours = before is not None and change.base.state.files.get("before") == before
+            undo: Undo = "with the last" if is_ours else "alone"
+            counted = _commit_prepared(change, addition, prepared, undo, is_part=not batch.is_last)
+            after = change.state.files.get("before")
+            return *counted, before if after == change.base.state.files.get("before") else after
 
 
 def _commit_prepared(
@@ -254,9 +273,7 @@ def _adopt_origins(change: Change, comparison: Comparison) -> None:
         change.origins |= {row: now for row, now in origins.items() if known[row] != now}
 
 
-def _count_moved(
-    store: DocumentStore, comparison: Comparison, gone: Rows, first_row: int | None
-) -> int:
+def _count_moved(store: DocumentStore, comparison: Comparison, gone: Rows, first_row: int) -> int:
     """Number of the documents to delete whose content this addition has under another id.
 
     `first_row` is that of its first batch.
@@ -265,7 +282,7 @@ def _count_moved(
         return 0
 
     # Digests of what this addition added under new ids, in earlier batches and in this one.
-    start = store.rows if first_row is None else first_row
+    start = min(first_row, store.rows)
     digests = store.content_digests(store.rows_of_new_ids(start)) if start < store.rows else []
     for document in comparison.new:
         old_row = comparison.rows.get(document.id, -1)  # -1 for a new id
@@ -294,58 +311,6 @@ def _of(addition: Addition, batch: Batch, batches: Batches) -> Addition:
         missing=missing,
         moved={} if batch.first else addition.moved,
     )
-
-
-def _with_moved(index: Index, addition: Addition, batch: Batch) -> Addition:
-    """Return the addition with the stored texts of documents that have not been read so far.
-
-    Such documents may turn out to have moved, so that their texts need not be encoded again.
-    """
-    if addition.missing is None or batch.is_only:
-        return addition
-    known = addition.stored_texts
-    if known is not None and known.epoch == index.state.epoch:
-        return addition
-
-    # Look up the texts before the first batch, and again if others have renumbered the rows since.
-    # In that case, the rows that this addition has added are no longer known.
-    texts, rows = index.read(_texts_of_missing, addition.missing)
-    return replace(addition, stored_texts=texts, first_row=None if known is not None else rows)
-
-
-def _texts_of_missing(snapshot: Snapshot, missing: Missing) -> tuple[StoredTexts, int]:
-    """The texts of documents that have not been read so far, and the number of rows."""
-    store = snapshot.store
-    return StoredTexts.of(store, missing(store)), store.rows
-
-
-@contextmanager
-def _counting(batch: Batch, share: float, batches: Batches) -> Iterator[None]:
-    """Report the progress of a batch as progress of the whole addition.
-
-    The numbers are characters, since the lengths of documents differ. `share` is the part of all
-    documents that has been read; 0 if unknown.
-    """
-    if batch.is_only:
-        yield
-        return
-    estimated = batches.characters / share if share else 0
-    expected = max(int(estimated), batch.characters, 1)
-
-    def of_all(stage: str, done: int, total: int) -> tuple[int, int] | None:
-        """Convert progress within the batch to that of all documents; None for other stages."""
-        if stage not in (ENCODING, writer.TAKING):
-            return None
-        if batch.is_last and done == total:
-            return expected, expected
-
-        # `batch.characters` counts everything up to the end of this batch. The total is an
-        # estimate, so completion is reported only after the last batch.
-        remaining = batch.to_encode * (1 - done / max(total, 1))
-        return min(int(batch.characters - remaining), expected - 1), expected
-
-    with progress_within(of_all):
-        yield
 
 
 def _gone_rows(sources: Sources, ids: SourceIds, store: DocumentStore, *, only_parts: bool) -> Rows:

@@ -11,7 +11,6 @@ from slimdex.indexes.arrays import Rows
 from ..documents import Document
 from ..sources.given_vectors import DocumentVectors, check_vectors
 from ..store.document_store import DocumentStore
-from .text_vectors import StoredTexts
 
 Missing = Callable[[DocumentStore], Rows]
 """Find the documents to delete: see `Addition`."""
@@ -50,11 +49,8 @@ class Addition:
     origins: Mapping[str, str] = field(default_factory=dict)
     moved: Mapping[str, str] = field(default_factory=dict)
     missing: Missing | None = None
-    stored_texts: StoredTexts | None = None  # of documents that may turn out to be moved
-    first_row: int | None = None  # of the first batch, if there are several
-    read_share: Callable[[], float] = lambda: 0.0  # 0 if unknown
+    first_row: int = 0  # of the first batch
     leave_out: Callable[[Document, Exception], bool] | None = None  # notes a file's document
-    withdraws: bool = True  # whether bad input undoes the batches before it
 
     def origins_after(self, now: Mapping[str, str]) -> dict[str, str]:
         """Return `State.origins` after this addition, given the present ones, `now`.

@@ -15,6 +15,7 @@ from ..store.passages import DocumentRows
 
 if TYPE_CHECKING:
     from ..store.next_commit import Change
+    from ..store.snapshot import Snapshot
 
 NAMED = 3
 """Documents named in a note."""
@@ -65,6 +66,14 @@ class Texts:
             named=tuple(change.new.documents[position].id for position in positions),
         )
 
+    @classmethod
+    def of_vectors(cls, snapshot: Snapshot, first: int) -> Texts:
+        """Count how the encoder read the rows from `first` on that have vectors."""
+        rows = snapshot.document_rows
+        partly, tokens, read = snapshot.store.readings.partly_read(rows, snapshot.deleted, first)
+        named = tuple(snapshot.store.ids_of(partly[:NAMED])) if len(partly) else ()
+        return cls(partly=len(partly), tokens=tokens, read=read, named=named)
+
     def __add__(self, other: Texts) -> Texts:
         """Sum the counts of two batches."""
         return Texts(
@@ -90,9 +99,9 @@ class Texts:
             names = ", ".join(shorten(id, 80) for id in self.named)
             more = ", ..." if self.partly > len(self.named) else ""
             notes.append(
-                f"{self.partly:,} {of_all} are longer than the encoder reads: "
-                f"{share(self.read / self.tokens)} of their text was read, and only that is found "
-                f"({names}{more})"
+                f"{counted(self.partly, 'document')} longer than the encoder reads, or refused: "
+                f"{share(self.read / self.tokens)} of the text was read, and only that is found by "
+                f"meaning ({names}{more})"
             )
         return notes
 

@@ -1,47 +1,33 @@
-"""Batches: split the documents of an addition into parts that take about ten seconds to encode.
+"""Batches: split the documents of an addition into parts that are read within seconds.
 
-Each batch is committed separately: searches find it while the addition is still running, and a kill
-loses only the current batch.
+Each batch is committed separately: its words are found while the others are read, and a kill loses
+only the current one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from time import monotonic
 
 import numpy as np
 from numpy.typing import NDArray
 
 from slimdex.errors import InputError
 from slimdex.indexes.arrays import Rows
-from slimdex.system.workers import IN_THIS_PROCESS
 
 from ..documents import Document, check_document
-from ..index import Index
 from ..sources.given_vectors import DocumentVectors
 from ..store.document_store import DocumentStore
-from ..store.snapshot import Snapshot
 from .addition import DuplicateKeyError, Missing
-from .encoding import TEXT_CHARACTERS
-from .preparing import documents_that_differ
 from .text_vectors import DIGEST, digests_of
 
-SECONDS = 10.0
-SECONDS_IN_PROCESSES = 60.0
-"""Target encoding time of a batch, in this process and in others, which receive the encoder again
-with each batch."""
-FIRST_CHARACTERS = 1 << 17
-FIRST_IN_PROCESSES = 1 << 21
-"""Characters of the first batch, before the encoder's speed is known."""
+MOST_SECONDS = 5.0
+"""Time to read a batch."""
 MOST_CHARACTERS = 1 << 25
 MOST_DOCUMENTS = 1 << 15
 LEAST_DOCUMENTS = 2
 """Fewest documents of a batch: some reducers need two vectors."""
-GROWTH = 8
-"""Largest size of a batch, relative to the one before it."""
-READ_DOCUMENTS = 256
-READ_CHARACTERS = 1 << 16
-"""Most documents, and characters, that are read and looked up at a time."""
 
 
 @dataclass(frozen=True)
@@ -51,18 +37,15 @@ class Batch:
     Attributes
     ----------
     vectors : the given vector of each; None if the encoder makes them.
-    first, stop : the batch has the documents of the addition from number `first` to before `stop`.
-    characters : cost of encoding all documents before `stop`: see `_characters`.
-    to_encode : cost of this batch, without documents whose text the index already has.
+    first : number of the first document in the addition, from 0.
+    characters : of titles and texts.
     is_last : whether the addition ends with this batch.
     """
 
     documents: Sequence[Document]
     vectors: DocumentVectors | None = None
     first: int = 0
-    stop: int = 0
     characters: int = 0
-    to_encode: int = 0
     is_last: bool = True
 
     @property
@@ -72,36 +55,14 @@ class Batch:
 
 
 class Batches:
-    """Iterate over the batches of an addition.
-
-    Documents whose text the index already has are not encoded, so they do not fill a batch. Given
-    vectors take no time: they are split by the number of documents and characters alone.
-    """
+    """Iterate over the batches of an addition."""
 
     def __init__(
-        self, index: Index, documents: Iterable[Document], vectors: DocumentVectors | None = None
+        self, documents: Iterable[Document], vectors: DocumentVectors | None = None
     ) -> None:
-        self._index = index
         self._documents = documents
         self._vectors = vectors
-        self._limit = FIRST_CHARACTERS
-        self._seconds = SECONDS
-        if index.workers is not IN_THIS_PROCESS:
-            self._limit = FIRST_IN_PROCESSES
-            self._seconds = SECONDS_IN_PROCESSES
         self._seen = _Ids()
-        self._read = 0  # documents, including those read ahead for the next batch
-        self.characters = 0  # cost of encoding these
-
-    def took(self, characters: int, seconds: float) -> None:
-        """Adapt the size of the next batch to the time that encoding took."""
-        if characters:
-            enough = int(characters * self._seconds / max(seconds, 1e-3))
-            self._limit = min(max(enough, READ_CHARACTERS), GROWTH * self._limit, MOST_CHARACTERS)
-
-    def estimate_count(self, share: float) -> int:
-        """Estimate the number of all documents from the share read so far; 0 if unknown."""
-        return round(self._read / share) if share else 0
 
     def missing_in_all(self, missing: Missing, store: DocumentStore) -> Rows:
         """Return what `missing` returns, except documents that a batch contained."""
@@ -115,101 +76,44 @@ class Batches:
         Raises `InputError` for a malformed document, or if there is not one given vector for each,
         and `DuplicateKeyError` if an id occurs twice.
         """
-        # A full batch is yielded only once another document follows: otherwise it is the last
-        # batch.
-        filled = _GrowingBatch()
+        # A full batch is yielded only once another document follows: otherwise it is the last one.
+        filled = list[Document]()
         first = 0
+        read = 0
         characters = 0
-        for part in self._parts():
-            self._read += len(part)
-            self.characters += _characters(part)
-            if self._vectors is not None and self._read > len(self._vectors):
+        end = monotonic() + MOST_SECONDS
+        for each in self._documents:
+            document = check_document(each)
+            read += 1
+            if self._vectors is not None and read > len(self._vectors):
                 continue  # only to count them, for the error below
-            if self._is_full(filled):
-                stop = self._seen.add(filled.documents)
-                characters += filled.characters
-                yield self._batch(filled, first, stop, characters, is_last=False)
-                filled = _GrowingBatch()
-                first = stop
-            filled.add(part)
+            is_full = len(filled) >= MOST_DOCUMENTS or characters >= MOST_CHARACTERS
+            if is_full or (len(filled) >= LEAST_DOCUMENTS and monotonic() >= end):
+                yield self._batch(filled, first, characters, is_last=False)
+                first += len(filled)
+                filled = []
+                characters = 0
+                end = monotonic() + MOST_SECONDS
+            filled.append(document)
+            characters += len(document.title) + len(document.text)
 
         # The rest is the last batch. Given vectors must be as many as the documents.
-        if self._vectors is not None and len(self._vectors) != self._read:
+        if self._vectors is not None and len(self._vectors) != read:
             raise InputError(
-                f"{self._vectors.name}: {len(self._vectors)} rows for {self._read} documents; "
+                f"{self._vectors.name}: {len(self._vectors)} rows for {read} documents; "
                 "expected one for each"
             )
-        stop = self._seen.add(filled.documents)
-        characters += filled.characters
-        yield self._batch(filled, first, stop, characters, is_last=True)
+        yield self._batch(filled, first, characters, is_last=True)
 
     def _batch(
-        self, filled: _GrowingBatch, first: int, stop: int, characters: int, *, is_last: bool
+        self, documents: list[Document], first: int, characters: int, *, is_last: bool
     ) -> Batch:
         """Make a batch of collected documents; the other arguments are attributes of `Batch`."""
+        self._seen.add(documents)
         vectors = self._vectors
-        to_encode = filled.most_to_encode
         if vectors is not None:
-            vectors = vectors.take(np.arange(first, stop))
-        return Batch(
-            documents=filled.documents,
-            vectors=vectors,
-            first=first,
-            stop=stop,
-            characters=characters,
-            to_encode=to_encode,
-            is_last=is_last,
-        )
-
-    def _is_full(self, filled: _GrowingBatch) -> bool:
-        """True if a batch should get no more documents; may look up the texts that it has."""
-        if len(filled.documents) < LEAST_DOCUMENTS:
-            return False
-        if filled.characters >= MOST_CHARACTERS or len(filled.documents) >= MOST_DOCUMENTS:
-            return True
-        if self._vectors is not None or filled.most_to_encode < self._limit:
-            return False
-
-        # Documents whose text the index has are not encoded, so they leave room for others.
-        filled.look_up(self._index)
-        return filled.most_to_encode >= self._limit
-
-    def _parts(self) -> Iterator[list[Document]]:
-        """Yield the documents in small parts."""
-        part = list[Document]()
-        characters = 0
-        for document in self._documents:
-            part.append(check_document(document))
-            characters += len(document.text)
-            if len(part) == READ_DOCUMENTS or characters >= READ_CHARACTERS:
-                yield part
-                part = []
-                characters = 0
-        if part:
-            yield part
-
-
-class _GrowingBatch:
-    """A batch that is being filled."""
-
-    def __init__(self) -> None:
-        self.documents = list[Document]()
-        self.characters = 0
-        self.most_to_encode = 0  # characters, an upper bound until `look_up`
-        self._looked_up = 0  # how many of the documents `look_up` has counted
-
-    def add(self, documents: Sequence[Document]) -> None:
-        characters = _characters(documents)
-        self.documents += documents
-        self.characters += characters
-        self.most_to_encode += characters
-
-    def look_up(self, index: Index) -> None:
-        """Subtract the documents whose text the index already has."""
-        documents = self.documents[self._looked_up :]
-        new = index.read(_documents_to_encode, documents)
-        self.most_to_encode -= _characters(documents) - _characters(new)
-        self._looked_up = len(self.documents)
+            vectors = vectors.take(np.arange(first, first + len(documents)))
+        return Batch(documents, vectors, first, characters, is_last)
 
 
 class _Ids:
@@ -268,15 +172,3 @@ def _positions_of(
     """
     positions = np.minimum(np.searchsorted(known, digests), len(known) - 1)
     return positions, known[positions] == digests
-
-
-def _characters(documents: Sequence[Document]) -> int:
-    """Cost of encoding documents, in characters, including an overhead for each text."""
-    return sum(len(each.title) + len(each.text) + TEXT_CHARACTERS for each in documents)
-
-
-def _documents_to_encode(snapshot: Snapshot, documents: Sequence[Document]) -> Sequence[Document]:
-    """Documents whose text, title or parts differ from those of the same id."""
-    return documents_that_differ(
-        snapshot, documents, snapshot.store.rows_of_ids([each.id for each in documents])
-    )

@@ -91,8 +91,8 @@ def _commit_copies(
         norms = state.norm_file(change.path)
         if index.metric is not None and norms is not None:
             index.metric = replace(index.metric, norms=norms)
-        vectors = state.vector_file(change.path, state.rows)
-        loaded = IndexInMemory(index.with_rows_of(vectors), state.rows)
+        vectors = state.vector_file(change.path)
+        loaded = IndexInMemory(index.with_rows_of(vectors), state.encoded)
     change.commit_copies(manifest, loaded)
 
 
@@ -105,7 +105,8 @@ def _compact(snapshot: Snapshot, folder: Path) -> Copies:
     # Vectors. Fewer of the first rows, on which the reducer was fitted, may be left.
     encoded = snapshot.vectors()
     snapshot.manifest.check(encoded)
-    vectors = encoded.copy(folder / state.new_name("vectors"), live)
+    coded = live[live < old.encoded]
+    vectors = encoded.copy(folder / state.new_name("vectors"), coded)
     fit = old.fit
     if fit:
         fit = fit | {"rows": int(np.searchsorted(live, fit["rows"]))}
@@ -113,11 +114,13 @@ def _compact(snapshot: Snapshot, folder: Path) -> Copies:
         state,
         vectors=vectors.path.name,
         rows=len(live),
+        encoded=len(coded),
         fit=fit,
         files={role: file for role, file in old.files.items() if role not in NOT_INDEX},
         flags=state.new_name("flags"),
         deletions=state.new_name("deletions"),
         deletion_count=0,
+        deletions_before=0,
         id_rows=0,
     )
 
@@ -147,24 +150,24 @@ def _compact(snapshot: Snapshot, folder: Path) -> Copies:
             columns = new_columns(store, folder / state.new_name("columns"), range(state.rows))
         state = replace(state, column_files=[columns])
         manifest = replace(manifest, state=state)
-    if old.settings is None:
-        return _with_checksums(manifest, files), None
 
     # What is derived from documents and vectors.
-    state = with_moments(folder, state, snapshot.moments())
     state = with_new_words(snapshot, state, folder, live=True)
+    state = with_moments(folder, state, snapshot.moments())
     state, replacing = _compact_replacement(snapshot, state, live, folder)
     files += replacing
+    if old.settings is None:
+        return _with_checksums(replace(manifest, state=state), files), None
 
     # The norms and codes of live rows.
     norms = None
     old_index = snapshot.index
     if old_index.metric is not None:
         snapshot.manifest.check(old_index.metric.norms)
-        norms = old_index.metric.norms.copy(folder / state.new_name("norms"), live)
+        norms = old_index.metric.norms.copy(folder / state.new_name("norms"), coded)
         state = replace(state, norms=norms.path.name)
         files.append(norms)
-    index = old_index.without_rows(state.vector_file(folder, len(live)), norms)
+    index = old_index.without_rows(state.vector_file(folder), norms)
     index.extend()
     codes = publish(folder / state.new_name("codes"), index.index.save)
     state = replace(state, files=state.files | {"codes": codes})

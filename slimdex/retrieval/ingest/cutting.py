@@ -13,7 +13,7 @@ from slimdex.system.progress import progress
 
 from ..documents import Document
 from ..encoders.base import CountingEncoder, Encoder
-from ..passages import LONGEST_UNIT, Count, Passage, divide
+from ..passages import Count, Passage, divide, is_long
 from ..store.passages import DocumentPassages
 
 SURE = 3 / 4
@@ -58,7 +58,7 @@ def _long(documents: Sequence[Document], tokens: int, count: Count) -> set[int]:
     for position, document in enumerate(documents):
         if len(document.content.encode(errors="replace")) <= SURE * tokens:
             continue
-        if len(document.text) > LONGEST_UNIT * tokens:
+        if is_long(document.text, tokens):
             long.add(position)
         else:
             unsure.append(position)

@@ -42,6 +42,12 @@ class FitResult:
     notes: list[str]
 
 
+def reduce(index: Index, settings: Settings) -> list[str]:
+    """Fit with other settings, as `refit` does; raises `InputError` if rows wait for vectors."""
+    index.snapshot.check_encoded()
+    return refit(index, settings)
+
+
 def refit(index: Index, settings: Settings, undo: Undo = "alone") -> list[str]:
     """Fit reducer, metric and codes with other settings; returns notes for the user.
 
@@ -88,7 +94,7 @@ def fit_in(folder: Path, index: Index, state: State, moments: Moments) -> FitRes
     """
     requested = state.requested.checked(state.dim)
     settings, notes = requested.fitted(moments)
-    vectors = state.vector_file(index.path, state.rows)
+    vectors = state.vector_file(index.path)
     state = fit(folder, replace(state, requested=requested), vectors, moments, settings)
     reduced_index, state = encode_rows(folder, state, vectors, index.workers)
     return FitResult(state, reduced_index, folder, notes)
@@ -102,7 +108,7 @@ def commit_fit(change: Change, fitted: FitResult, state: State, undo: Undo = "al
         state,
         requested=fitted_state.requested,
         settings=fitted_state.settings,
-        fit=fitted_state.fit,
+        fit=fitted_state.fit | ({"provisional": 1} if fitted_state.waits else {}),
         certificate=None,
     )
 
@@ -121,15 +127,15 @@ def commit_fit(change: Change, fitted: FitResult, state: State, undo: Undo = "al
     # Add the rows that others added during the fit.
     index = fitted.index
     if norms is not None and index.metric is not None:
-        file = VectorFile(path / norms, 1, fitted_state.rows, FLOAT32)
+        file = VectorFile(path / norms, 1, fitted_state.encoded, FLOAT32)
         index.metric = replace(index.metric, norms=file)
-    index = index.with_rows_of(state.vector_file(path, state.rows))
-    state, saved_rows = save_codes(path, state, index, fitted_state.rows)
+    index = index.with_rows_of(state.vector_file(path))
+    state, saved_rows = save_codes(path, state, index, fitted_state.encoded)
     grown = [] if index.metric is None else [AppendedFile(index.metric.norms)]
 
     # Commit, and report how many rows the fit has not seen.
     change.commit(state, grown=grown, undo=undo, loaded=IndexInMemory(index, saved_rows))
-    added = state.rows - fitted_state.rows
+    added = state.encoded - fitted_state.encoded
     if not added:
         return []
     return [f"{added:,} {change.base.noun} that others added during the fit are coded with it"]

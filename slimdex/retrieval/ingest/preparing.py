@@ -1,4 +1,4 @@
-"""Preparation: the documents of a batch are compared, cut and encoded without the writer lock.
+"""Preparation: the documents of a batch are compared and cut without the writer lock.
 
 What is prepared has no row numbers, so it stays right whatever others commit meanwhile, unless they
 change the same documents, the columns or the encoder.
@@ -7,15 +7,14 @@ change the same documents, the columns or the encoder.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import compress
 from pathlib import Path
-from time import perf_counter
 
 import numpy as np
 
 from slimdex.errors import InputError
-from slimdex.indexes.arrays import NO_ROWS, Matrix, Rows, batches
+from slimdex.indexes.arrays import NO_ROWS, Rows, batches
 
 from ..documents import Document, Part
 from ..index import Index
@@ -27,11 +26,9 @@ from ..store.passages import parts_written
 from ..store.readings import PartlyRead
 from ..store.record import values_json
 from ..store.snapshot import Snapshot
-from ..store.state import State
 from .addition import Addition, NoDocumentsError
 from .cutting import counter, cut
-from .encoding import encode_texts
-from .text_vectors import StoredTexts, TextVectors
+from .text_vectors import StoredTexts, encode
 
 READ_AT_ONCE = 1024
 MOST_FEW = 1024
@@ -54,7 +51,6 @@ class Comparison:
     values : values of the new documents' columns.
     vectors : the given vector of each new document; None if the encoder makes them.
     gone : first rows of documents that the addition misses.
-    stored_texts : texts of documents that are replaced or gone; None if vectors are given.
     """
 
     snapshot: Snapshot
@@ -65,7 +61,6 @@ class Comparison:
     values: Sequence[ColumnValues]
     vectors: DocumentVectors | None
     gone: Rows
-    stored_texts: StoredTexts | None
 
     def holds_for(self, snapshot: Snapshot) -> bool:
         """Whether this comparison also holds for another snapshot.
@@ -94,9 +89,9 @@ class PreparedBatch:
     ----------
     comparison : of the documents with those of the index.
     new : the new and changed ones.
-    known : the vectors of their texts, unless vectors are given.
+    vectors : of their rows; None if they are encoded later.
+    partly : new rows, counted from 0, of texts that the encoder read only in part.
     encoded : number of texts that were encoded.
-    characters, seconds : size of the last texts that were encoded, and how long that took.
     terms : makes the terms of texts, and remembers those of few documents.
     words : folder of the snapshot's lexical index, extended by these documents; None if they are
         few, or words are not indexed.
@@ -104,37 +99,22 @@ class PreparedBatch:
 
     comparison: Comparison
     new: NewDocuments
-    known: TextVectors
+    vectors: DocumentVectors | None
+    partly: PartlyRead = field(default_factory=dict)
     encoded: int = 0
-    characters: int = 0
-    seconds: float = 0.0
     terms: Terms = TERMS
     words: Path | None = None
 
-    def vectors_of(self, start: int, stop: int) -> Matrix:
-        """Vectors of the new rows from `start` to before `stop`, counted from 0."""
-        if self.comparison.vectors is not None:
-            return self.comparison.vectors.rows(start, stop)
-        return self.known.rows(self.new.texts[start:stop])
-
-    def partly_read(self) -> PartlyRead:
-        """New rows, counted from 0, whose texts the encoder read in part."""
-        has_vectors = self.comparison.vectors is not None
-        return {} if has_vectors else self.known.partly_read(self.new.texts)
-
 
 def prepare(
-    index: Index,
-    addition: Addition,
-    before: PreparedBatch | None = None,
-    folder: Path | None = None,
+    index: Index, addition: Addition, folder: Path | None = None, *, encodes: bool = False
 ) -> PreparedBatch:
-    """Compare the documents of a batch with those of an index, cut and encode them.
+    """Compare the documents of a batch with those of an index, and cut them.
 
     Parameters
     ----------
-    before : what was prepared for an earlier state of the index, whose vectors are used.
     folder : where to write the words of many documents; None for few.
+    encodes : whether their texts are encoded, too, unless other rows wait.
 
     Raises `InputError` if there are no documents, or a value fits no column; `EncodingError` if the
     encoder fails.
@@ -157,41 +137,37 @@ def prepare(
         comparison, new = _compare_and_cut(index, documents, addition)
     snapshot = comparison.snapshot
     state = snapshot.state
-    has_vectors = comparison.vectors is not None
-    if state.settings is None:
+    if not state.rows:
+        has_vectors = comparison.vectors is not None
         _check_first(snapshot, documents, new, has_vectors=has_vectors)
 
-    # Encode the texts whose vectors the index does not have.
-    known = TextVectors(state.encoder, state.dim)
-    if before is not None and before.known.encoder == state.encoder:
-        known = before.known
-    encoded = list[str]()
-    start = perf_counter()
-    if not has_vectors and new.texts:
-        for stored_texts in (comparison.stored_texts, addition.stored_texts):
-            if stored_texts is not None:
-                index.read(stored_texts.add_vectors_to, known, new.texts)
-        encoded = _encode_unknown(index, state, known, new)
-    seconds = perf_counter() - start
-
-    # Index the words of many documents, and find the terms of few.
-    terms = TERMS
-    words = None
+    # Encode texts, index the words of many documents, and find the terms of few.
+    prepared = PreparedBatch(comparison, new, comparison.vectors)
+    if encodes and comparison.vectors is None and len(new) and not state.waits:
+        prepared = _with_vectors(index, prepared)
     if folder is not None:
-        words = write_words(snapshot, new, folder / "words")
-    elif state.words is not None:
-        terms = _terms_with_cache(new)
+        return replace(prepared, words=write_words(snapshot, new, folder / "words"))
+    return replace(prepared, terms=_terms_with_cache(new)) if state.words else prepared
 
-    return PreparedBatch(
-        comparison=comparison,
-        new=new,
-        known=known,
-        encoded=len(encoded) + (0 if before is None else before.encoded),
-        characters=sum(map(len, encoded)),
-        seconds=seconds,
-        terms=terms,
-        words=words,
-    )
+
+def _with_vectors(index: Index, prepared: PreparedBatch) -> PreparedBatch:
+    """Encode the texts of new documents, except those of documents that they replace."""
+    comparison = prepared.comparison
+    new = prepared.new
+    stored = index.read(_replaced_texts, comparison)
+    ids = [id for id, _ in new.ids_and_contents()]
+    encoded = encode(index, comparison.snapshot.state, ids, new.texts, stored)
+    return replace(prepared, vectors=encoded.vectors, partly=encoded.partly, encoded=encoded.count)
+
+
+def _replaced_texts(snapshot: Snapshot, comparison: Comparison) -> StoredTexts:
+    """The texts of documents that are replaced or gone."""
+    if snapshot.state.epoch != comparison.snapshot.state.epoch:
+        return StoredTexts.of(snapshot.store, NO_ROWS)
+    rows = comparison.rows
+    replaced = [rows[document.id] for document in comparison.new if document.id in rows]
+    documents = np.union1d(np.array(replaced, dtype=np.int64), comparison.gone)
+    return StoredTexts.of(snapshot.store, documents)
 
 
 def _compare_and_cut(
@@ -245,26 +221,15 @@ def _compare(snapshot: Snapshot, documents: Sequence[Document], addition: Additi
         _mark_other_vectors(snapshot, documents, rows, is_new, new_vectors)
         if not all(is_new):
             new_vectors = new_vectors.take(np.flatnonzero(is_new))
-    new = [*compress(documents, is_new)]
-
-    # Which texts may have vectors already?
-    gone = addition.missing(store) if addition.missing is not None else NO_ROWS
-    stored_texts = None
-    if new_vectors is None:
-        replaced = [rows[document.id] for document in new if document.id in rows]
-        old = np.union1d(np.array(replaced, dtype=np.int64), gone)
-        stored_texts = StoredTexts.of(store, old)
-
     return Comparison(
         snapshot=snapshot,
         rows=rows,
         columns=columns,
         unchanged=[*compress(documents, np.logical_not(is_new))],
-        new=new,
+        new=[*compress(documents, is_new)],
         values=[column.select(is_new) for column in values],
         vectors=new_vectors,
-        gone=gone,
-        stored_texts=stored_texts,
+        gone=addition.missing(store) if addition.missing is not None else NO_ROWS,
     )
 
 
@@ -318,8 +283,11 @@ def _mark_other_vectors(
         new_vectors = vectors.take(positions).rows(0, len(positions))
 
         # A document that was cut has several vectors, which a single given one replaces.
-        has_one_row = snapshot.document_rows.counts_of(old_rows) == 1
-        is_same = has_one_row & stored.holds(old_rows, new_vectors)
+        # One that waits has none yet.
+        may_be_same = snapshot.document_rows.counts_of(old_rows) == 1
+        may_be_same &= old_rows < len(stored)
+        is_same = np.zeros(len(old_rows), dtype=np.bool_)
+        is_same[may_be_same] = stored.holds(old_rows[may_be_same], new_vectors[may_be_same])
         for position in positions[~is_same].tolist():
             is_new[position] = True
 
@@ -337,18 +305,6 @@ def _check_first(
     snapshot.state.requested.check_count(snapshot.state.rows + new.row_count)
 
 
-def _encode_unknown(index: Index, state: State, known: TextVectors, new: NewDocuments) -> list[str]:
-    """Encode the texts that have no vector yet; return them."""
-    ids = {text: id for id, text in new.ids_and_contents()}
-    unknown = known.unknown(ids)
-    if unknown:
-        encoder = index.encoder_of(state)
-        names = [ids[text] for text in unknown]
-        vectors, lengths = encode_texts(encoder, unknown, names, state.dim, index.workers)
-        known.add(unknown, vectors, lengths)
-    return unknown
-
-
 def _terms_with_cache(new: NewDocuments) -> Terms:
     """Make the terms of documents' ids and texts, and return the `Terms` that remember them."""
     terms = Terms.with_cache()
@@ -357,21 +313,3 @@ def _terms_with_cache(new: NewDocuments) -> Terms:
     for text in new.texts:
         terms.of_text(text)
     return terms
-
-
-def documents_that_differ(
-    snapshot: Snapshot, documents: Sequence[Document], row_of: Mapping[str, int]
-) -> Sequence[Document]:
-    """Return the documents whose text, title or parts differ from the indexed ones with their ids.
-
-    `row_of` maps ids to rows.
-    """
-    different = list[Document]()
-    for part in batches(len(documents), READ_AT_ONCE):
-        rows = [row_of[each.id] for each in documents[part] if each.id in row_of]
-        stored = snapshot.store.records_of(rows).values()
-        old = {each.document.id: _content(each.document, each.parts) for each in stored}
-        for each in documents[part]:
-            if old.get(each.id) != _content(each, each.parts):
-                different.append(each)
-    return different

@@ -14,6 +14,7 @@ from slimdex.system.locks import WAIT
 
 from ..documents import Document
 from ..encoders.base import Encoder
+from ..encoders.encoding import encode_all, partly_read, reporting
 from ..index import Index
 from ..passages import Passage
 from ..store.derived_files import with_blocks
@@ -34,7 +35,6 @@ from ..store.verification import (
 )
 from ..store.work_folder import remove_left_work
 from . import writer
-from .encoding import encode_all, partly_read, reporting
 from .replacing import undo
 
 NO_RECORD = (-1, b"")
@@ -212,7 +212,7 @@ def _encode_blocks(index: Index, encoder: Encoder) -> None:
     """
     snapshot = index.snapshot
     state = snapshot.state
-    file = state.vector_file(index.path, 0).preallocate(state.rows)
+    file = state.vector_file(index.path, 0).preallocate(state.encoded)
     known = snapshot.manifest.checksums.of(state.vectors)
     damaged = [block for block, digest in file.blocks() if known.get(block) != digest]
     report = reporting("encoding", sum(len(file.rows_of_block(block)) for block in damaged))

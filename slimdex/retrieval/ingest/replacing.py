@@ -22,6 +22,7 @@ from slimdex.system.progress import progress
 
 from ..encoders.adapters import plain_spec
 from ..encoders.base import Encoder, as_recorded, is_same_encoder
+from ..encoders.encoding import encode_all, partly_read
 from ..index import Index
 from ..store.index_files import with_moments
 from ..store.manifest import Manifest
@@ -30,7 +31,6 @@ from ..store.readings import PartlyRead
 from ..store.snapshot import Snapshot
 from ..store.state import Replacement, State, center_text
 from ..store.work_folder import work_folder
-from .encoding import encode_all, partly_read
 from .fitting import FitResult, commit_fit, fit_in
 
 COMMITTED_ROWS = 256
@@ -194,9 +194,7 @@ def _finish(index: Index, encoder: Encoder) -> list[str] | None:
         if not len(snapshot):
             raise InputError(f"{index.path} holds no documents; expected some to fit on")
         try:
-            moments = _moments(
-                state.replacement.vector_file(index.path), snapshot.searchable_rows()
-            )
+            moments = _moments(state.replacement.vector_file(index.path), _live_rows(snapshot))
             fitted = fit_in(folder, index, _with_new_vectors(state), moments)
         except (CorruptError, OSError):
             if index.snapshot.manifest.keeps_rows_of(snapshot.manifest):
@@ -224,9 +222,9 @@ def _commit(change: Change, fitted: FitResult, before: Snapshot, moments: Moment
     or deleted.
     """
     state = _with_new_vectors(change.next_state())
-    vectors = state.vector_file(change.path, state.rows)
-    rows_before = before.searchable_rows()
-    rows_now = change.base.searchable_rows()
+    vectors = state.vector_file(change.path)
+    rows_before = _live_rows(before)
+    rows_now = _live_rows(change.base)
     moments = moments.merge(_moments(vectors, without(rows_now, rows_before)))
     moments = moments.subtract(_moments(vectors, without(rows_before, rows_now)))
     return commit_fit(change, fitted, with_moments(change.path, state, moments))
@@ -242,9 +240,15 @@ def _with_new_vectors(state: State) -> State:
         dim=new.dim,
         vectors=new.vectors,
         center=new.center,
+        encoded=new.rows,
         epoch=state.epoch + 1,
         replacement=None,
     )
+
+
+def _live_rows(snapshot: Snapshot) -> Rows:
+    """All rows with text of documents that are not deleted, in order."""
+    return without(np.arange(snapshot.state.rows), snapshot.hidden)
 
 
 def _moments(vectors: VectorFile, rows: Rows) -> Moments:

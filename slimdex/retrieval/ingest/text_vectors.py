@@ -1,78 +1,32 @@
-"""Text vectors: look up vectors by their texts, so that no text is encoded twice."""
+"""Text vectors: encode texts, but none that has a vector already."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Any
+from itertools import compress
+from time import perf_counter
 
 import numpy as np
 from numpy.typing import NDArray
 
 from slimdex.indexes.arrays import Matrix, Rows, batches
+from slimdex.system.workers import Workers
 
-from ..encoders.base import Lengths
+from ..encoders.base import Encoder, Lengths
+from ..encoders.encoding import CHARACTERS_PER_TOKEN, EncodingError, encode_texts, partly_read
+from ..index import Index
+from ..sources.given_vectors import DocumentVectors
 from ..store.document_store import DocumentStore
 from ..store.readings import PartlyRead
 from ..store.snapshot import Snapshot
-from .encoding import partly_read
+from ..store.state import State
 
 READ_AT_ONCE = 1024
+ANY_TEXT = "a"
 DIGEST = np.dtype("S16")
 """Digests of 16 bytes, practically free of collisions."""
-
-
-class TextVectors:
-    """Vectors of texts by one encoder, and how many tokens of each it read.
-
-    Attributes
-    ----------
-    encoder : the encoder's specification.
-    """
-
-    def __init__(self, encoder: dict[str, Any], dim: int) -> None:
-        self.encoder = encoder
-        self._row_of = dict[str, int]()  # text -> row of the two arrays
-        self._vectors: Matrix = np.zeros((0, dim), dtype=np.float32)
-        self._lengths: Lengths = np.zeros((0, 2), dtype=np.int64)
-
-    def add(self, texts: Sequence[str], vectors: Matrix, lengths: Lengths) -> None:
-        """Add texts that are not known yet, with their vectors (n, dim).
-
-        `lengths` (n, 2) has the tokens and tokens read of each text, both 0 if all are read.
-        """
-        first = len(self._vectors)
-        self._row_of |= zip(texts, range(first, first + len(texts)), strict=True)
-        self._vectors = np.concatenate([self._vectors, vectors]) if first else vectors
-        self._lengths = np.concatenate([self._lengths, lengths]) if first else lengths
-
-    def unknown(self, texts: Iterable[str]) -> list[str]:
-        """Return each of these texts that has no vector yet, once; empty texts need none."""
-        return [text for text in dict.fromkeys(texts) if text and text not in self._row_of]
-
-    def rows(self, texts: Sequence[str]) -> Matrix:
-        """Return the vectors (n, dim) of known texts; zeros for empty ones."""
-        rows, has_text = self._rows_of(texts)
-        vectors: Matrix = np.zeros((len(texts), self._vectors.shape[1]), dtype=np.float32)
-        vectors[has_text] = self._vectors[rows]
-        return vectors
-
-    def partly_read(self, texts: Sequence[str]) -> PartlyRead:
-        """Map the positions of texts that were read in part to tokens and tokens read.
-
-        Both are 0 for empty texts.
-        """
-        rows, has_text = self._rows_of(texts)
-        empty = np.flatnonzero(~has_text).tolist()
-        partly = partly_read(np.flatnonzero(has_text), self._lengths[rows])
-        return {**dict.fromkeys(empty, (0, 0)), **partly}
-
-    def _rows_of(self, texts: Sequence[str]) -> tuple[Rows, NDArray[np.bool_]]:
-        """Return the rows of the texts that are not empty, and a mask of these texts (n,)."""
-        rows = [self._row_of[text] for text in texts if text]
-        has_text = [*map(bool, texts)]
-        return np.array(rows, dtype=np.int64), np.array(has_text, dtype=bool)
 
 
 @dataclass(frozen=True)
@@ -90,12 +44,14 @@ class StoredTexts:
 
     @classmethod
     def of(cls, store: DocumentStore, documents: Rows) -> StoredTexts:
-        """Collect the texts of documents, which are given by their first rows in order."""
+        """Collect the texts with vectors of documents, given by their first rows in order."""
         collected = list[bytes]()
         for part in batches(len(documents), READ_AT_ONCE):
             collected += digests_of(store.contents_of(documents[part]))
         rows = store.manifest.document_rows.all_rows(documents)
-        return cls._sort(np.array(collected, dtype=DIGEST), rows, store.epoch)
+        has_vector = rows < store.manifest.state.encoded
+        digests = np.array(collected, dtype=DIGEST)
+        return cls._sort(digests[has_vector], rows[has_vector], store.epoch)
 
     @classmethod
     def _sort(cls, digests: NDArray[np.bytes_], rows: Rows, epoch: int) -> StoredTexts:
@@ -103,27 +59,124 @@ class StoredTexts:
         order = np.argsort(digests, kind="stable")
         return cls(digests[order], rows[order], epoch)
 
-    def add_vectors_to(self, snapshot: Snapshot, known: TextVectors, texts: Sequence[str]) -> None:
-        """Add the vectors of stored `texts` to `known`, unless rows have been renumbered.
+    def rows_of(self, state: State, texts: Sequence[str]) -> dict[str, int]:
+        """Return a row with the vector of each of some texts that has one.
 
-        Texts whose vectors are already known are skipped.
+        None has one if rows have been renumbered since.
         """
-        if snapshot.state.epoch != self.epoch or not len(self.rows):
-            return
+        if state.epoch != self.epoch or not len(self.rows) or not texts:
+            return {}
+        digests = np.array(digests_of(texts), dtype=DIGEST)
+        positions = np.minimum(np.searchsorted(self.digests, digests), len(self.rows) - 1)
+        is_stored = self.digests[positions] == digests
+        rows = self.rows[positions].tolist()
+        return dict(compress(zip(texts, rows, strict=True), is_stored))
 
-        # Find the texts that have a vector, by their digests.
-        unknown = known.unknown(texts)
-        requested = np.array(digests_of(unknown), dtype=DIGEST)
-        positions = np.minimum(np.searchsorted(self.digests, requested), len(self.rows) - 1)
-        stored = np.flatnonzero(self.digests[positions] == requested)
-        if not len(stored):
-            return
 
-        # Their vectors, and how many of their tokens were read.
-        rows = self.rows[positions[stored]]
-        partly = snapshot.store.readings.of(rows)
-        lengths = np.array([partly.get(row, (0, 0)) for row in rows.tolist()], dtype=np.int64)
-        known.add([unknown[i] for i in stored], snapshot.vectors().take(rows), lengths)
+@dataclass(frozen=True)
+class EncodedTexts:
+    """Vectors of texts.
+
+    Attributes
+    ----------
+    vectors : (n, dim); zeros for empty texts, and those that the encoder refused.
+    partly : positions of texts that the encoder read only in part, or refused: no token is read.
+    count : number of texts that were encoded; the others have vectors of equal ones.
+    characters, seconds : their size, and how long it took.
+    """
+
+    vectors: DocumentVectors
+    partly: PartlyRead
+    count: int
+    characters: int
+    seconds: float
+
+
+def encode(
+    index: Index, state: State, ids: Sequence[str], texts: Sequence[str], stored: StoredTexts
+) -> EncodedTexts:
+    """Encode the texts of documents, each once, and none that has a vector already."""
+    names = dict[str, str]()
+    for id, text in zip(ids, texts, strict=True):
+        if text:
+            names.setdefault(text, id)
+
+    # Vectors of equal texts, and how much of them was read.
+    known, vectors, partly = index.read(_known_vectors, state, stored, [*names])
+    position_of = {text: position for position, text in enumerate(known)}
+    new = [text for text in names if text not in position_of]
+    start = perf_counter()
+    if new:
+        encoder = index.encoder_of(state)
+        names_of_new = [names[text] for text in new]
+        new_vectors, lengths = _encode(encoder, new, names_of_new, state.dim, index.workers)
+        positions = np.arange(len(known), len(names))
+        position_of |= zip(new, positions.tolist(), strict=True)
+        partly |= partly_read(positions, lengths)
+        vectors = np.concatenate([vectors, new_vectors])
+    seconds = perf_counter() - start
+
+    # The vector of each text.
+    matrix: Matrix = np.zeros((len(texts), state.dim), dtype=np.float32)
+    partly_by_row = dict[int, tuple[int, int]]()
+    for number, text in enumerate(texts):
+        if text:
+            position = position_of[text]
+            matrix[number] = vectors[position]
+            if position in partly:
+                partly_by_row[number] = partly[position]
+    return EncodedTexts(
+        vectors=DocumentVectors(matrix),
+        partly=partly_by_row,
+        count=len(new),
+        characters=sum(map(len, new)),
+        seconds=seconds,
+    )
+
+
+def _encode(
+    encoder: Encoder, texts: Sequence[str], ids: Sequence[str], dim: int, workers: Workers
+) -> tuple[Matrix, Lengths]:
+    """Encode texts as `encode_texts` does, but leave out those that the encoder refuses.
+
+    They get zeros, and lengths that say that nothing was read. Raises `EncodingError` if the
+    encoder refuses any text.
+    """
+    try:
+        return encode_texts(encoder, texts, ids, dim, workers)
+    except EncodingError as error:
+        try:
+            encode_texts(encoder, [ANY_TEXT] * len(texts), ids, dim, workers)
+        except EncodingError:
+            raise error from None  # it is not the text
+        if len(texts) == 1:
+            tokens = max(len(texts[0]) // CHARACTERS_PER_TOKEN, 1)
+            return np.zeros((1, dim), dtype=np.float32), np.array([[tokens, 0]])
+        half = len(texts) // 2
+        parts = [
+            _encode(encoder, texts[part], ids[part], dim, workers)
+            for part in (slice(half), slice(half, None))
+        ]
+        vectors, lengths = zip(*parts, strict=True)
+        return np.concatenate(vectors), np.concatenate(lengths)
+
+
+def _known_vectors(
+    snapshot: Snapshot, state: State, stored: StoredTexts, texts: Sequence[str]
+) -> tuple[list[str], Matrix, dict[int, tuple[int, int]]]:
+    """Those of some texts that have vectors, these (n, dim), and which were read in part.
+
+    None have if `state` is not of the snapshot's epoch.
+    """
+    row_of = stored.rows_of(snapshot.state, texts) if snapshot.state.epoch == state.epoch else {}
+    partly = snapshot.store.readings.of(np.array([*row_of.values()], dtype=np.int64))
+    # Rows that the encoder has refused, or that were deleted before, have no vector.
+    row_of = {text: row for text, row in row_of.items() if partly.get(row, (1, 1))[1]}
+    if not row_of:
+        return [], np.zeros((0, state.dim), dtype=np.float32), {}
+    rows = np.array([*row_of.values()], dtype=np.int64)
+    by_position = {i: partly[r] for i, r in enumerate(row_of.values()) if r in partly}
+    return [*row_of], snapshot.vectors().take(rows), by_position
 
 
 def digests_of(texts: Sequence[str]) -> list[bytes]:

@@ -16,13 +16,12 @@ from slimdex.errors import CorruptError, InputError
 from slimdex.indexes.arrays import without
 from slimdex.indexes.reducers.moments import Moments
 from slimdex.indexes.vectors.vector_file import VectorFile
-from slimdex.system.atomic_files import FileRecord
 
 from ..index import Index
 from ..lexical.word_index import write_extended
 from ..store.derived_files import rows_with_text, word_faults
 from ..store.index_files import load_index, save_codes, with_moments
-from ..store.manifest import Manifest, Undo
+from ..store.manifest import Manifest
 from ..store.next_commit import AppendedFile, Change
 from ..store.state import State
 from .fitting import ROLES
@@ -46,19 +45,7 @@ def undo(index: Index) -> Undone:
         return _undone(change)
 
 
-def withdraw(index: Index, before: FileRecord) -> bool:
-    """Undo a failed addition for good; `before` is the manifest before its first batch.
-
-    Returns False and changes nothing if others have changed the index since.
-    """
-    with index.change() as change:
-        if change.base.state.files.get("before") != before:
-            return False
-        _undone(change, "never")
-        return True
-
-
-def _undone(change: Change, undo: Undo = "alone") -> Undone:
+def _undone(change: Change) -> Undone:
     """Commit the state before the last change, in which rows keep their numbers."""
     # Delete the rows that the last change added; those deleted before it stay deleted.
     head = change.base.manifest
@@ -76,12 +63,12 @@ def _undone(change: Change, undo: Undo = "alone") -> Undone:
         epoch=state.epoch + 1,
         hybrid=before.state.hybrid,
         requested=before.state.requested,
-        unfinished=None,
+        building=False,
     )
 
     # Files of these rows have not changed, but a sync must read them again.
     change.origins |= change.base.store.without_stamps(np.union1d(restored, removed))
-    change.commit(state, delete=removed, restore=restored, grown=grown, undo=undo)
+    change.commit(state, delete=removed, restore=restored, grown=grown)
     rows = head.document_rows
     return Undone(rows.number(restored), rows.number(removed))
 
@@ -116,7 +103,7 @@ def _words_as(change: Change, state: State, manifest: Manifest) -> State:
     Before the first documents it was empty: then the present one stays.
     """
     before = manifest.state
-    if before.settings is None:
+    if not before.rows:
         return state
     if before.words in (None, state.words):
         return replace(state, words=before.words)
@@ -143,8 +130,8 @@ def _restore_fit(change: Change, state: State, before: State) -> tuple[State, li
     """
     # The moments.
     if before.settings is None:
-        state = replace(state, certificate=None)
-        return with_moments(change.path, state, Moments(state.dim)), []
+        state = with_moments(change.path, replace(state, encoded=0), Moments(state.dim))
+        return replace(state, encoded=change.base.state.encoded, certificate=None), []
     moments = before.files["moments"]
     moments.check(change.path)
     state = replace(
@@ -184,7 +171,7 @@ def _add_later_rows(
     # Load the index as it was, without the manifest that it could be undone to.
     files = {role: file for role, file in before.files.items() if role != "before"}
     rows = _norm_rows(change, state, before)
-    index = load_index(change.path, replace(before, files=files, rows=rows))
+    index = load_index(change.path, replace(before, files=files, rows=state.rows, encoded=rows))
     saved_rows = len(index.index)
 
     # Code the rows since then, which appends their norms.
@@ -192,7 +179,7 @@ def _add_later_rows(
     norms_before = 0
     if index.metric is not None:
         norms_before = index.metric.norms.nbytes
-    index = index.with_rows_of(state.vector_file(change.path, state.rows))
+    index = index.with_rows_of(state.vector_file(change.path))
     if index.metric is not None:
         grown.append(AppendedFile(index.metric.norms, norms_before))
     return save_codes(change.path, state, index, saved_rows)[0], grown
@@ -206,12 +193,12 @@ def _norm_rows(change: Change, state: State, before: State) -> int:
     """
     norms = before.norm_file(change.path)
     if norms is None:
-        return before.rows
+        return before.encoded
 
     # All rows in the file, if they agree with the checksums; otherwise those of the earlier state.
     with suppress(CorruptError, OSError):
         rows = norms.path.stat().st_size // norms.row_bytes
         change.base.manifest.check(VectorFile(norms.path, 1, rows, norms.format))
-        return min(rows, state.rows)
+        return min(rows, state.encoded)
     change.base.manifest.check(norms)
-    return before.rows
+    return before.encoded

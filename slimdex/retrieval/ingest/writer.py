@@ -8,20 +8,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence, Set
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from slimdex.errors import CorruptError, InputError
-from slimdex.indexes.arrays import Rows, batches, merge_rows, without
+from slimdex.indexes.arrays import NO_ROWS, Rows, batches, merge_rows, without
 from slimdex.indexes.codes.kinds import FLAT
 from slimdex.indexes.reducers.moments import Moments
 from slimdex.indexes.settings import Settings
 from slimdex.indexes.vectors.vector_file import VectorFile
-from slimdex.system.progress import progress
 
 from ..index import Index
 from ..lexical.word_index import WordIndex
+from ..sources.given_vectors import DocumentVectors
 from ..store.derived_files import (
     has_words_of_many_deleted,
     new_words,
@@ -34,11 +34,13 @@ from ..store.ids import IDS
 from ..store.index_files import encode_rows, fit, save_codes, with_moments
 from ..store.manifest import Undo
 from ..store.next_commit import AppendedFile, Change
+from ..store.readings import PartlyRead
 from ..store.snapshot import IndexInMemory, Snapshot
 from ..store.state import Certificate, State, center_text
 from ..store.verification import damaged_columns
 from ..store.work_folder import work_folder
 from .addition_report import AdditionReport, Texts
+from .fitting import ROLES
 from .preparing import PreparedBatch
 
 MOST_UNCOUNTED = 1024
@@ -49,22 +51,31 @@ and one row in `UNCOUNTED_SHARE`, or when the deleted rows that it still counts 
 `MOST_UNCOUNTED` or one in `DELETED_SHARE` of its rows. Until then, these rows are added and
 subtracted whenever the moments are needed."""
 
+FEWEST = 2
+"""Fewest vectors of a fit while others follow: some reducers need two."""
+NOT_READ = (1, 0)
+"""Tokens, and tokens read, of a row that was deleted before it was encoded."""
 APPENDED_AT_ONCE = 1024
 """Vectors appended at a time."""
-TAKING = "taking vectors"
-"""Stage of progress of given vectors."""
 
 
 def commit_deletion(change: Change, documents: Rows, undo: Undo = "alone") -> None:
     """Delete documents, given by their first rows, and commit."""
     if len(documents):
-        # Many rows are subtracted from the moments now, few only when the moments are needed.
         rows = change.document_rows().all_rows(documents)
-        state = _with_old_moments(change, change.next_state(), rows)
-        if state is None:
-            moments = change.base.moments().subtract(change.moments_of(rows))
-            state = with_moments(change.path, change.next_state(), moments)
-        change.commit(state, delete=rows, undo=undo)
+        change.commit(_without(change, change.next_state(), rows), delete=rows, undo=undo)
+
+
+def _without(change: Change, state: State, rows: Rows) -> State:
+    """The next state with moments without some rows.
+
+    Many rows are subtracted from the moments now, few only when the moments are needed.
+    """
+    with_old = _with_old_moments(change, state, rows)
+    if with_old is not None:
+        return with_old
+    moments = change.base.moments().subtract(change.moments_of(rows))
+    return with_moments(change.path, state, moments)
 
 
 def delete(index: Index, ids: Sequence[str] | None, where: str | None) -> int:
@@ -99,19 +110,19 @@ def add_prepared(
 
     Returns counts of the documents, and of how their texts were cut and read.
     """
-    # Vectors, and the rows of the documents that are replaced or gone.
+    # Rows of the documents that are replaced or gone.
     before = change.base
-    old = change.base.state
+    old = before.state
     new = prepared.new
     change.new = new
-    appended = _append_vectors(change, prepared)
     stop = old.rows + new.row_count
-    vectors = change.vectors(stop)
     rows = change.document_rows(stop)
     row_of = prepared.comparison.rows
     replaced_documents = [row_of[each.id] for each in new.documents if each.id in row_of]
     replaced = rows.all_rows(np.union1d(np.array(replaced_documents, dtype=np.int64), gone))
     state = replace(change.next_state(), rows=stop)
+    if not old.waits:
+        state = replace(state, deletions_before=old.deletion_count)
 
     # Words: use those that were indexed beforehand, if nobody has committed since.
     deleted = merge_rows(before.deleted, replaced)
@@ -127,61 +138,116 @@ def add_prepared(
         written=prepared.words if is_same else None,
     )
 
-    # Moments: if few rows have changed, their file stays, and the rest is computed when needed.
-    settings = None
-    notes = list[str]()
-    with_old_moments = _with_old_moments(change, state, replaced)
-    if with_old_moments is not None and _keeps_fit(before, replaced):
-        state = with_old_moments
-    else:
-        remaining = before.moments().subtract(change.moments_of(replaced))
-        moments = change.moments_from(old.rows, vectors).merge(remaining)
-        state = with_moments(change.path, state, moments)
-        settings, notes = _outgrown(old, moments, remaining.n, is_part=is_part)
-
-    # The log and the codes, or a new fit.
+    # The log, and the vectors, unless others wait for theirs.
     state, grown = with_documents(change, state)
-    if settings is None:
-        loaded, state, norms = _extend(before, state, vectors)
+    textless = [row for row, text in enumerate(new.texts) if not text]
+    has_vectors = prepared.vectors is not None and not old.waits
+    partly = dict(prepared.partly) if has_vectors else {}
+    if prepared.comparison.vectors is None:
+        partly |= dict.fromkeys(textless, (0, 0))
+    change.readings.add({old.rows + row: read for row, read in partly.items()})
+    if has_vectors:
+        assert prepared.vectors is not None
+        coded = _with_vectors(change, state, prepared.vectors, replaced, is_part=is_part)
     else:
-        state = fit(change.path, state, vectors, moments, settings)
-        loaded, state, norms = _encode(change, state)
+        coded = Coded(_without(change, state, replaced))
     texts = Texts.of(change, rows)
-    files = [appended, *grown, *norms]
-    change.commit(state, delete=replaced, grown=files, undo=undo, loaded=loaded)
+    files = [*grown, *coded.grown]
+    change.commit(coded.state, delete=replaced, grown=files, undo=undo, loaded=coded.loaded)
     added = AdditionReport(
         texts.documents,
         len(replaced_documents),
-        notes,
+        coded.notes,
         unchanged=len(prepared.comparison.unchanged),
         deleted=len(gone),
-        encoded=prepared.encoded,
+        encoded=prepared.encoded if has_vectors else 0,
     )
     return added, texts
 
 
-def _append_vectors(change: Change, prepared: PreparedBatch) -> AppendedFile:
-    """Append the vectors of new rows, and note which texts were read in part.
+def commit_vectors(
+    change: Change, vectors: DocumentVectors, partly: PartlyRead, deleted: Rows
+) -> list[str]:
+    """Commit the vectors of the next rows that wait; returns notes for the user.
 
-    Returns the file of vectors, and its size before.
+    `partly` has the positions of texts that the encoder read only in part, and `deleted` are
+    the rows that have no vector, since they were deleted.
     """
-    # The first vectors of an index set the center that is subtracted from int8 or int4 vectors.
-    first = change.base.state.rows
-    count = prepared.new.row_count
-    if not first:
-        first_vectors = prepared.vectors_of(0, min(count, APPENDED_AT_ONCE))
-        center = center_text(change.state.vectors, first_vectors)
-        change.state = replace(change.state, center=center)
+    old = change.base.state
+    is_part = old.encoded + len(vectors) < old.rows
+    coded = _with_vectors(change, change.next_state(), vectors, NO_ROWS, is_part=is_part)
+    read_in_part = {**partly, **dict.fromkeys((deleted - old.encoded).tolist(), NOT_READ)}
+    change.readings.add({old.encoded + row: read for row, read in read_in_part.items()})
+    change.commit(coded.state, grown=coded.grown, undo="with the last", loaded=coded.loaded)
+    return coded.notes
 
-    vectors = change.vectors(first)
-    appended = AppendedFile(vectors, vectors.nbytes)
-    for part in batches(count, APPENDED_AT_ONCE):
-        vectors.append(prepared.vectors_of(part.start, part.stop))
-        if prepared.comparison.vectors is not None:
-            progress(TAKING, part.stop, count)
-    partly = prepared.partly_read()
-    change.readings.add({first + row: read for row, read in partly.items()})
-    return appended
+
+@dataclass(frozen=True)
+class Coded:
+    """The next state with vectors and codes of more rows.
+
+    Attributes
+    ----------
+    grown : files with new blocks.
+    loaded : the index in memory; None if it has not changed.
+    notes : for the user.
+    """
+
+    state: State
+    grown: Sequence[AppendedFile] = ()
+    loaded: IndexInMemory | None = None
+    notes: list[str] = field(default_factory=list)
+
+
+def _with_vectors(
+    change: Change, state: State, vectors: DocumentVectors, gone: Rows, *, is_part: bool
+) -> Coded:
+    """Append the vectors of the next rows without one, and their codes, or fit again.
+
+    `gone` are rows that the change deletes, and `is_part` says whether vectors of other new rows
+    follow.
+    """
+    # The first vectors of an index set the center that is subtracted from int8 or int4 vectors;
+    # rows that were deleted before they got one have zeros.
+    base = change.base
+    old = base.state
+    if old.settings is None or not old.encoded:
+        first_vectors = vectors.rows(0, min(len(vectors), APPENDED_AT_ONCE))
+        first_vectors = first_vectors[np.flatnonzero(first_vectors.any(axis=1))]
+        if len(first_vectors):
+            state = replace(state, center=center_text(state.vectors, first_vectors))
+    file = state.vector_file(change.path, old.encoded)
+    appended = AppendedFile(file, file.nbytes)
+    for part in batches(len(vectors), APPENDED_AT_ONCE):
+        file.append(vectors.rows(part.start, part.stop))
+    state = replace(state, encoded=len(file))
+
+    # Moments: if few rows have changed, their file stays, and the rest is computed when needed.
+    settings = None
+    notes = list[str]()
+    kept = _with_old_moments(change, state, gone)
+    if kept is not None and _keeps_fit(base, gone):
+        state = kept
+    else:
+        remaining = base.moments().subtract(change.moments_of(gone))
+        new_rows = np.arange(old.encoded, len(file))
+        live = without(new_rows, merge_rows(change.textless(), base.deleted))
+        parts = (file.take(live[part]) for part in batches(len(live), APPENDED_AT_ONCE))
+        moments = Moments.of(parts, state.dim).merge(remaining)
+        state = with_moments(change.path, state, moments)
+        settings, notes = _outgrown(old, moments, remaining.n, is_part=is_part)
+
+    # The codes, or a new fit. Without any text there is nothing to fit yet.
+    if settings is not None:
+        state = fit(change.path, state, file, moments, settings)
+        if is_part:
+            state = replace(state, fit=state.fit | {"provisional": 1})
+        loaded, state, norms = _encode(change, state)
+    elif old.settings is not None:
+        loaded, state, norms = _extend(base, state, file)
+    else:
+        return Coded(state, [appended])
+    return Coded(state, [appended, *norms], loaded, notes)
 
 
 def keep_certificate(index: Index, certificate: Certificate) -> None:
@@ -258,26 +324,16 @@ def rebuild(index: Index, fit_again: bool = False) -> None:
     This can't be undone, and neither can the change before it, whose files may be damaged.
     """
     with index.change() as change:
-        if fit_again or change.state.settings is not None:
-            _rebuild(change, change.state.settings, fit_again)
+        _rebuild(change, change.state.settings, fit_again)
 
 
 def _rebuild(change: Change, settings: Settings | None, fit_again: bool) -> None:
     """Rebuild the derived files as `rebuild` does; `settings` are the current ones."""
-    # Without rows there is nothing to fit yet; the next addition will fit.
+    # Moments, columns and the lexical index.
     base = change.base
     path = change.path
-    if not base.state.rows:
-        state = replace(change.next_state(), settings=None, norms=None, files={})
-        state = with_new_words(base, state, path)
-        change.commit(replace(state, certificate=None, fit={}), undo="never")
-        return
-    if settings is None:
-        raise CorruptError(f"{path}: {base.state.rows} rows without settings")
-
-    # Moments, columns and the lexical index.
     state = change.next_state()
-    moments = change.moments_of(np.delete(np.arange(state.rows), base.deleted))
+    moments = change.moments_of(without(np.arange(state.encoded), base.deleted))
     keeps_origins = not fit_again and _are_whole(base, {"origins"})
     dropped = {IDS} if keeps_origins else {IDS, "origins"}  # the commit writes ids again
     files = {role: file for role, file in state.files.items() if role not in dropped}
@@ -286,6 +342,11 @@ def _rebuild(change: Change, settings: Settings | None, fit_again: bool) -> None
     damaged = state.column_files if fit_again else damaged_columns(base)
     state = with_columns_again(base.store, state, damaged)
     state = with_new_words(base, state, path)
+    if settings is None or not state.encoded:  # the next vectors are fitted
+        files = {role: file for role, file in state.files.items() if role not in ROLES}
+        state = replace(state, settings=None, norms=None, files=files, certificate=None, fit={})
+        change.commit(state, undo="never")
+        return
 
     # The fit, if it is damaged or made again, and the codes.
     if fit_again or not _are_whole(base, {"reducer", "rescorer"}):
@@ -314,7 +375,7 @@ def _with_old_moments(change: Change, state: State, gone: Rows) -> State | None:
     deleted_of_old_rows = int(np.searchsorted(before.deleted, old.moment_rows))
     rows_in_file = old.moment_rows - (deleted_of_old_rows - len(old.moments_deleted))
 
-    added = state.rows - old.moment_rows
+    added = state.encoded - old.moment_rows
     if added > max(MOST_UNCOUNTED, old.moment_rows // UNCOUNTED_SHARE):
         return None
     if len(deleted) > min(MOST_UNCOUNTED, rows_in_file // DELETED_SHARE):
@@ -349,6 +410,8 @@ def _outgrown(
     """
     # The first batch of several is searched exactly: it may have too few rows to train the kind.
     if state.settings is None:
+        if moments.n < (FEWEST if is_part else 1):
+            return None, []
         fitted, notes = state.requested.fitted(moments)
         return (replace(fitted, kind=FLAT.name), []) if is_part else (fitted, notes)
 
@@ -358,8 +421,9 @@ def _outgrown(
         fitted, notes = state.requested.fitted(moments)
         return fitted, [] if was_small else notes
 
-    # A small index may now have enough rows for the requested settings.
-    if not was_small or is_part:
+    # A small index may now have enough rows for the requested settings. A new one is fitted at the
+    # end.
+    if not was_small or is_part or state.fit.get("provisional"):
         return None, []
     try:
         fitted, _ = state.requested.fitted(moments)
@@ -368,14 +432,14 @@ def _outgrown(
     return (fitted, []) if fitted != state.settings else (None, [])
 
 
-Coded = tuple[IndexInMemory, State, Sequence[AppendedFile]]
+CodedRows = tuple[IndexInMemory, State, Sequence[AppendedFile]]
 """An index with the new rows, the state with its files, and the file of norms, if any."""
 
 
-def _extend(before: Snapshot, state: State, vectors: VectorFile) -> Coded:
+def _extend(before: Snapshot, state: State, vectors: VectorFile) -> CodedRows:
     """Code the new rows of a file of vectors with the existing fit; `state` is the next state."""
     loaded = before.load()
-    if len(loaded.index.index) > before.state.rows:  # by an addition that failed later
+    if len(loaded.index.index) > before.state.encoded:  # by an addition that failed later
         loaded = before.reload()
     norms = loaded.index.metric.norms if loaded.index.metric else None
     nbytes = norms.nbytes if norms else 0
@@ -385,9 +449,9 @@ def _extend(before: Snapshot, state: State, vectors: VectorFile) -> Coded:
     return IndexInMemory(index, saved_rows), state, grown
 
 
-def _encode(change: Change, state: State) -> Coded:
+def _encode(change: Change, state: State) -> CodedRows:
     """Code all rows with the fit of the next state."""
-    vectors = change.vectors(state.rows)
+    vectors = state.vector_file(change.path)
     index, state = encode_rows(change.path, state, vectors, change.workers)
     grown = [AppendedFile(index.metric.norms)] if index.metric else []
     return IndexInMemory(index, len(index)), state, grown

@@ -87,6 +87,7 @@ def evaluate(
     fractions, bytes, and milliseconds for one query: from an encoded query to rows (``p50_ms``),
     and from a text to documents (``text_to_documents_p50_ms``). Missing measures are None.
     """
+    index.snapshot.check_encoded()
     judged, ids = queries_with_labels(index, queries, qrels)
     names = [id for id, _ in judged]
     texts = [text for _, text in judged]

@@ -41,6 +41,7 @@ def facts(snapshot: Snapshot) -> dict[str, Any]:
     return {
         "path": str(path),
         "documents": len(snapshot),
+        "encoded": snapshot.searchable_count,
         "passages": {
             "tokens": state.passages,
             "documents_cut": len(without(rows.firsts, snapshot.deleted)),
@@ -85,7 +86,7 @@ def memory(snapshot: Snapshot) -> dict[str, float]:
     return {
         "ram_bytes_per_vector": index.index.row_nbytes,
         "ram_bytes_fixed": index.fixed_nbytes,
-        "disk_bytes_per_vector": disk / max(state.rows, 1),
+        "disk_bytes_per_vector": disk / max(state.encoded, 1),
     }
 
 
@@ -102,7 +103,7 @@ def word_bytes(snapshot: Snapshot) -> float | None:
 
 def fit_advice(snapshot: Snapshot) -> list[str]:
     """Return a line if the documents have outgrown those that the reducer was fitted on."""
-    if not is_outgrown(snapshot):
+    if snapshot.state.fit.get("provisional") or not is_outgrown(snapshot):
         return []
     return [
         f"fitted on {snapshot.state.fit_rows:,} of {snapshot.searchable_count:,} {snapshot.noun}; "

@@ -25,9 +25,9 @@ from slimdex.indexes.reducers.moments import Moments
 from slimdex.indexes.search.rescoring import Rescorer
 
 from ..encoders.base import Encoder
+from ..encoders.encoding import encode_all as encoded_documents
+from ..encoders.encoding import reporting
 from ..index import Index
-from ..ingest.encoding import encode_all as encoded_documents
-from ..ingest.encoding import reporting
 from ..store.snapshot import Snapshot
 from .labels import LabelledQuery, UserQueries, labelled_queries, ndcg
 from .query_pools import encode_with_progress

@@ -58,6 +58,7 @@ def near_duplicates(snapshot: Snapshot, min_score: float = 0.95) -> list[Duplica
 
     Raises `InputError` unless ``0 < min_score <= 1``.
     """
+    snapshot.check_encoded()
     firsts, owners, scores = _join_all(snapshot, min_score)
     joined = np.flatnonzero(owners >= 0)
     if not len(joined):

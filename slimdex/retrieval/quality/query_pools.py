@@ -66,8 +66,9 @@ def document_queries(snapshot: Snapshot, encoder: Encoder | None, rng: np.random
     cut, queries are made from passages, and all passages of the document are held out.
 
     `encoder` is None if vectors were given. Raises `InputError` if there are fewer than three
-    documents: a query would have nothing left to find.
+    documents: a query would have nothing left to find; and if rows wait for their vectors.
     """
+    snapshot.check_encoded()
     live = snapshot.searchable_rows()
     count_live = snapshot.document_rows.number(live)
     if count_live < 3:

@@ -18,6 +18,7 @@ from slimdex.system.progress import listening
 from ..index import Index
 from ..ingest.adding import add_documents, sync
 from ..ingest.addition_report import AdditionReport
+from ..ingest.encode import encode_waiting
 from ..ingest.fitting import refit as fit_again
 from ..sources.source_request import AnySources, added_sources, remember_sources
 from .health import drift, has_drifted
@@ -54,7 +55,7 @@ def add_then_refit(index: Index, refit: str, add: Callable[[], AdditionReport]) 
     before = index.snapshot.searchable_count
     start = perf_counter()
     report = add()
-    if not report.documents:
+    if not (report.documents or report.encoded) or index.state.waits:
         return report
     notes, refitted = after_addition(index, before, perf_counter() - start, refit)
     return replace(report, notes=[*report.notes, *notes], refitted=refitted)
@@ -65,9 +66,23 @@ def add_documents_then_refit(
     documents: Any,
     vectors: DocumentVectors | ArrayLike | None = None,
     refit: str = "auto",
+    *,
+    encode: bool = True,
 ) -> AdditionReport:
     """Add documents, as `Collection.add` does; the caller reports the notes."""
-    return add_then_refit(index, refit, lambda: add_documents(index, documents, vectors))
+    return add_then_refit(
+        index, refit, lambda: add_documents(index, documents, vectors, encode=encode)
+    )
+
+
+def encode_then_refit(index: Index) -> AdditionReport:
+    """Encode the rows that wait, as `Collection.encode` does; the caller reports the notes."""
+
+    def encode() -> AdditionReport:
+        report, texts = encode_waiting(index)
+        return replace(report, notes=[*report.notes, *texts.notes()])
+
+    return add_then_refit(index, "auto", encode)
 
 
 def sync_then_refit(index: Index, sources: AnySources, refit: str = "auto") -> AdditionReport:
@@ -105,7 +120,7 @@ def after_addition(
     addition took: "auto" refits only if that takes less than `WORTH` times as long.
     """
     snapshot = index.snapshot
-    if snapshot.state.fit["rows"] == snapshot.state.rows:  # the addition was a fit
+    if snapshot.state.fit.get("rows") == snapshot.state.encoded:  # the addition was a fit
         return [], False
 
     # Go on only if the rows have just reached 2, 4, 8, ... times those of the fit.

@@ -70,6 +70,7 @@ def _search(
     snapshot: Snapshot, index: Index, target: Target, user_queries: UserQueries | None
 ) -> Tuning:
     """Try settings on a snapshot, which stays unchanged."""
+    snapshot.check_encoded()
     snapshot.open()  # so that its files stay readable meanwhile
     if user_queries is not None and not index.can_encode:
         raise InputError("this index has no encoder at hand; expected no text queries")

@@ -47,6 +47,7 @@ from ..store.state import State
 from .code_ranking import CodeRanking
 from .options import PASSAGE
 from .request import Hits, SearchRequest
+from .waiting import WaitingRows, merged
 
 FIRST = 4
 MORE = 4
@@ -69,7 +70,10 @@ def find(
     """
     rows = rows_for(snapshot, request)
     state = snapshot.state
-    vectors = vectors_of(request, partial(encoder_of, state), state.epoch)
+    encoder = partial(encoder_of, state)
+    if state.waits:
+        rows = replace(rows, waiting=WaitingRows(snapshot, encoder, rows.rescored > 0))
+    vectors = vectors_of(request, encoder, state.epoch)
     best = nearest(rows, request, vectors)
     definitions = rows.definitions(request.texts or (), best.rows) if rows.code else []
     return hits(snapshot, best, definitions)
@@ -82,8 +86,6 @@ def rows_for(snapshot: Snapshot, request: SearchRequest) -> IndexRows:
     model. The matches of a filter are remembered, so `find` does not evaluate it again.
     """
     path = snapshot.path
-    if snapshot.was_stopped:
-        raise InputError(f"{path} holds no documents yet; {snapshot.unfinished}")
 
     # Fusion with lexical search, if the index has one.
     state = snapshot.state
@@ -128,6 +130,8 @@ def related(snapshot: Snapshot, id: str, limit: int = 10, where: str | None = No
     passage_rows = passage_rows[~np.isin(passage_rows, snapshot.hidden)]
     if not len(passage_rows):
         raise InputError(f"document {id!r} has no text; expected one with text")
+    if passage_rows[-1] >= snapshot.state.encoded:
+        snapshot.check_encoded()
     mean = normalize_rows(snapshot.index.vectors.take(passage_rows)).mean(axis=0, keepdims=True)
 
     # Request one more hit, since the document itself is among them.
@@ -222,7 +226,9 @@ def nearest(
             best.add(*rows.search(queries, best.ask))
             continue
         left = best.left.tolist()
-        per_query = rows.candidates([scales[i] for i in left], queries, best.ask)
+        per_query = rows.candidates(
+            [scales[i] for i in left], queries, best.ask, [texts[i] for i in left]
+        )
         candidates.update(zip(left, per_query, strict=True))
         best.add(*rows.fuse([texts[i] for i in left], per_query, best.ask))
 
@@ -322,6 +328,7 @@ class IndexRows:
     allowed : sorted rows that the request's condition allows; None without one.
     fusion : of both searches; None searches by meaning alone.
     code : ranks an index of source code; None for any other.
+    waiting : rows without vectors, of which lexical search may find some; None if there are none.
     """
 
     snapshot: Snapshot
@@ -330,6 +337,7 @@ class IndexRows:
     allowed: Rows | None = None
     fusion: Fusion | None = None
     code: CodeRanking | None = None
+    waiting: WaitingRows | None = None
 
     def best(self, queries: int, k: int) -> BestRows:
         """Empty results for this number of queries, k documents each."""
@@ -341,10 +349,11 @@ class IndexRows:
 
     def search(self, queries: Matrix, k: int) -> tuple[Matrix, Rows]:
         """Cosines and rows (q, k or fewer) nearest to queries (q, d), padded."""
-        hidden = self.snapshot.hidden
-        return self.index.search(
-            queries, k, rows=self.allowed, exclude=hidden, candidates=self.rescored
-        )
+        hidden = self.snapshot.hidden_vectors
+        allowed = self.allowed
+        if allowed is not None:
+            allowed = allowed[: np.searchsorted(allowed, self.snapshot.state.encoded)]
+        return self.index.search(queries, k, rows=allowed, exclude=hidden, candidates=self.rescored)
 
     def fusion_scales(self, texts: Sequence[str], queries: Matrix) -> list[FusionScales]:
         """Best rows of the whole collection for queries as texts and as vectors (q, d)."""
@@ -358,20 +367,40 @@ class IndexRows:
         with in_parallel(search, texts if takes_long else ()) as results_of_threads:
             # Rescore as many rows as usual. Without rescoring, find as many as lexical search.
             usual = self.index.candidates if self.rescored else 0
-            near = self.index.search(queries, usual or WORDED, exclude=hidden, candidates=usual)
+            near = _rankings(
+                *self.index.search(
+                    queries,
+                    usual or WORDED,
+                    exclude=self.snapshot.hidden_vectors,
+                    candidates=usual,
+                )
+            )
             with stage("words"):
                 by_words = results_of_threads() or list(map(search, texts))
+
+        # Of the rows that wait, only the best by words are compared.
+        if self.waiting is not None:
+            by_words = [*map(self.waiting.known, by_words)]
+            each = zip(np.split(queries, len(queries)), near, by_words, strict=True)
+            near = [self.waiting.near(*parts) for parts in each]
 
         # Collect what the fusion of each query needs.
         total = len(words) - len(hidden)
         means = self.snapshot.mean_cosines(queries).tolist()
-        per_query = zip(_rankings(*near), by_words, means, strict=True)
+        per_query = zip(near, by_words, means, strict=True)
         return [FusionScales(*parts, total) for parts in per_query]
 
     def candidates(
-        self, scales: Sequence[FusionScales], queries: Matrix, k: int
+        self,
+        scales: Sequence[FusionScales],
+        queries: Matrix,
+        k: int,
+        texts: Sequence[str] = (),
     ) -> list[Candidates]:
-        """Rows that either search finds for each query (q, d), if k rows are requested."""
+        """Rows that either search finds for each query (q, d), if k rows are requested.
+
+        `texts` are the queries' own, which find rows that wait.
+        """
         if self.allowed is None and k <= self.rescored == self.index.candidates:
             near = [each.near for each in scales]  # the search would be the same
         else:
@@ -383,6 +412,9 @@ class IndexRows:
         joined = []
         for i, (each, its_near) in enumerate(zip(scales, near, strict=True)):
             best = union(each.words.rows, each.near.rows)
+            if self.waiting is not None and its_near is not each.near:
+                late = self.waiting.found(texts[i], queries[i : i + 1], each.near, self.allowed)
+                its_near = merged(its_near, late)
             others = self._score(queries[i : i + 1], without(best, np.sort(its_near.rows)))
             joined.append(Candidates.join(its_near, others, each))
         return joined

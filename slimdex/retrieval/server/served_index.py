@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -15,7 +16,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from slimdex.errors import InputError, SlimdexError
+from slimdex.errors import InputError, InUseError, SlimdexError
 from slimdex.indexes.arrays import Matrix, batches
 from slimdex.system.atomic_files import size
 from slimdex.system.progress import spent
@@ -24,6 +25,7 @@ from ..documents import Document
 from ..encoders.base import encode_queries
 from ..index import Index
 from ..ingest.addition_report import AdditionReport
+from ..ingest.encode import encode_waiting
 from ..quality.refitting import add_documents_then_refit
 from ..search.request import Hits, SearchRequest, answer, first_stage, join_requests, rerank
 from ..store.snapshot import Snapshot
@@ -33,6 +35,9 @@ from .limits import LimitError, Limits
 from .metrics import Metrics
 
 T = TypeVar("T")
+LOG = logging.getLogger("slimdex.server")
+ENCODING_SECONDS = 5.0
+"""Longest time until the server looks whether it has to end while it encodes what waits."""
 READERS = 4
 """Threads for everything but searches and changes: documents, facts, commands that read."""
 
@@ -77,6 +82,8 @@ class ServedIndex:
         metrics.bytes.labels(name).set_function(lambda: size(index.path))
         self._writer = ThreadPoolExecutor(1, thread_name_prefix=f"{name}-writer")
         self._reader = ThreadPoolExecutor(READERS, thread_name_prefix=f"{name}-reader")
+        self._encoder = ThreadPoolExecutor(1, thread_name_prefix=f"{name}-encoder")
+        self._is_closing = False
 
         def batcher(run: Callable[[Sequence[Any]], Sequence[Any]], step: str) -> Batcher[Any, Any]:
             return Batcher(run, limits, metrics.batches.labels(name, step).observe)
@@ -182,6 +189,7 @@ class ServedIndex:
             await self._search_first_stage(SearchRequest(texts=["slimdex"], limit=1))
         else:
             await self.read(lambda index: index.read(Snapshot.load))
+        self.encode_later()
 
     async def read(self, function: Callable[[Index], T], where: str | None = None) -> T:
         """Run a function that reads the index, with a time limit if it has a condition."""
@@ -202,6 +210,10 @@ class ServedIndex:
         self._changes.inc()
         return result
 
+    def encode_later(self) -> None:
+        """Let another thread encode the documents that wait for their vectors."""
+        self._encoder.submit(self._encode_waiting)
+
     async def put(self, document: Document) -> AdditionReport:
         """Add or replace a document; concurrent calls share a commit.
 
@@ -212,10 +224,11 @@ class ServedIndex:
         return added
 
     async def close(self) -> None:
-        """Finish running work, and close the index."""
+        """Finish running work, and close the index; documents that wait are left as they are."""
+        self._is_closing = True
         for batcher in (self._queries, self._texts, self._searches, self._puts):
             await batcher.close()
-        for thread in (self._reranker, self._writer, self._reader):
+        for thread in (self._reranker, self._writer, self._reader, self._encoder):
             await asyncio.to_thread(thread.shutdown)
         await asyncio.to_thread(self.index.close)
 
@@ -251,6 +264,16 @@ class ServedIndex:
 
     def _encode_texts(self, texts: Sequence[Sequence[str]]) -> list[Matrix]:
         return _parts_of(self.index.encoder.encode([*chain.from_iterable(texts)]), texts)
+
+    def _encode_waiting(self) -> None:
+        """Encode all that waits, until the index is closed; log an error, and end."""
+        try:
+            while self.index.state.waits and not self._is_closing:
+                with suppress(InUseError):  # others encode
+                    encode_waiting(self.index, ENCODING_SECONDS)
+        except Exception as error:
+            trace = not isinstance(error, SlimdexError)  # whose message says it all
+            LOG.error("index %s can't encode what waits: %s", self.name, error, exc_info=trace)
 
     def _put(self, documents: Sequence[Document]) -> list[AdditionReport]:
         """Add documents in one commit; its report is the answer for each of them."""

@@ -39,7 +39,6 @@ class PythonSource:
         package = spec.removeprefix(PREFIX)
         library = Path(sysconfig.get_paths()["stdlib"])
         self._files = sorted(_package_files(package) if package else _files_below(library, ""))
-        self._modules_read = 0
         if not self._files:
             raise InputError(f"{spec}: no Python files; expected a package, such as python:numpy")
 
@@ -51,17 +50,11 @@ class PythonSource:
         changed_ns = max(changed_ns for _, changed_ns in files)
         return stamp_of(changed_ns, sys.version, self._files, files)
 
-    @property
-    def read_share(self) -> float:
-        """Share of the modules read so far."""
-        return self._modules_read / len(self._files)
-
     def batches(self, reading: Reading = Reading()) -> Iterator[list[Document]]:
         """Yield the documents of one module at a time; ids are qualified names without prefix."""
         origin = reading.origin(self.fingerprint)
         seen = set[str]()
-        for number, (module, path) in enumerate(self._files, start=1):
-            self._modules_read = number
+        for module, path in self._files:
             try:
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore", SyntaxWarning)

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, starmap
 from pathlib import Path
-from statistics import fmean
 from typing import TYPE_CHECKING, Protocol
 
 from slimdex.errors import InputError
@@ -64,10 +63,6 @@ class Source(Protocol):
     @property
     def place(self) -> str:
         """Unique name of its location."""
-
-    @property
-    def read_share(self) -> float:
-        """Share of the source read so far."""
 
     def batches(self, reading: Reading = Reading()) -> Iterator[list[Document]]:
         """Yield documents in the order of the source."""
@@ -205,10 +200,6 @@ class Sources:
         if self.vectors is not None:
             return _check_each_row(documents, self.vectors)
         return documents
-
-    def read_share(self) -> float:
-        """Return the mean of the shares of the sources read so far."""
-        return fmean(source.read_share for source in self.opened)
 
     def origins(self, readings: Sequence[Reading]) -> set[str]:
         """Existing files that have a stamp; complete once the documents are read."""

@@ -38,7 +38,7 @@ def with_moments(folder: Path, state: State, moments: Moments) -> State:
     """Write the moments of all live rows; return the state that names them."""
     record = publish(folder / state.new_name("moments"), moments.save)
     files = state.files | {"moments": record}
-    return replace(state, files=files, moments_rows=state.rows, moments_deleted=[])
+    return replace(state, files=files, moments_rows=state.encoded, moments_deleted=[])
 
 
 def fit(
@@ -58,7 +58,7 @@ def fit(
         files["rescorer"] = publish(folder / state.new_name("rescorer"), rescorer.save)
 
     # Figures about the fit.
-    figures: dict[str, float] = {"documents": moments.n, "rows": state.rows}
+    figures: dict[str, float] = {"documents": moments.n, "rows": state.encoded}
     share = variance_kept(reducer, moments)
     if share is not None:
         figures["variance_kept"] = share
@@ -104,7 +104,7 @@ def load_index(folder: Path, state: State) -> ReducedIndex:
     """
     if state.settings is None:
         unfitted = Identity(state.dim).fit_moments(Moments(state.dim))
-        return ReducedIndex(unfitted, FaissIndex(FLAT, state.dim), state.vector_file(folder, 0))
+        return ReducedIndex(unfitted, FaissIndex(FLAT, state.dim), state.vector_file(folder))
     for role, record in state.files.items():
         if role not in NOT_INDEX:  # which may have been replaced since
             record.check(folder)
@@ -113,15 +113,15 @@ def load_index(folder: Path, state: State) -> ReducedIndex:
     reducer = _reducer(folder, state)
     codes = FaissIndex.load(folder / state.files["codes"].name)
     _expect(folder, state, "codes", codes.dim, reducer.n_components)
-    if len(codes) > state.rows:
+    if len(codes) > state.encoded:
         name = folder / state.files["codes"].name
-        raise CorruptError(f"{name}: {len(codes)} rows; expected at most {state.rows}")
-    vectors = state.vector_file(folder, state.rows)
+        raise CorruptError(f"{name}: {len(codes)} rows; expected at most {state.encoded}")
+    vectors = state.vector_file(folder)
     return ReducedIndex(
         reducer,
         codes,
         vectors,
-        metric=_metric(folder, state, vectors, state.norms, state.rows),
+        metric=_metric(folder, state, vectors, state.norms, state.encoded),
         asked_candidates=state.settings.candidates,
     )
 

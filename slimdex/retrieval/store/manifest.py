@@ -225,7 +225,7 @@ class Manifest:
         used = replace(old, files=files_of_old, replacement=None)
         name = state.new_name("before")
         before = publish(folder / name, replace(self, checksums=Checksums(), commits="").write)
-        needed = [] if old.settings is None else sorted(used.used_names)
+        needed = sorted(used.used_names) if old.rows else []
         return replace(state, files=files | {"before": before}, kept=needed)
 
     @classmethod

@@ -97,8 +97,8 @@ class Change:
         return replace(self.state, generation=self.state.generation + 1)
 
     def vectors(self, rows: int | None = None) -> VectorFile:
-        """The encoder's vectors on disk, of the committed rows or of so many."""
-        return self.state.vector_file(self.path, self.base.state.rows if rows is None else rows)
+        """The encoder's vectors on disk, the committed ones or so many."""
+        return self.state.vector_file(self.path, self.base.state.encoded if rows is None else rows)
 
     def document_rows(self, stop: int | None = None) -> DocumentRows:
         """Which documents have several rows, among the committed rows or all rows before `stop`.
@@ -124,7 +124,7 @@ class Change:
         if not len(rows):
             return Moments(dim)
         vectors = self.vectors()
-        rows = without(rows, self.textless())
+        rows = without(rows[rows < self.base.state.encoded], self.textless())
         return Moments.of((vectors.take(rows[part]) for part in batches(len(rows))), dim)
 
     def moments_from(self, start: int, vectors: VectorFile) -> Moments:

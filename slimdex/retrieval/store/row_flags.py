@@ -104,6 +104,14 @@ def read_row_sets(
     return known
 
 
+def deleted_since(folder: Path, state: State, start: int) -> Rows:
+    """Rows of the entries of the file of deletions from number `start` on, in order."""
+    _, deletions = flag_files(folder, state)
+    data = deletions.read(start * DELETION.itemsize)
+    entries = np.frombuffer(data, dtype=DELETION).astype(np.int64)
+    return np.unique(np.where(entries < 0, ~entries, entries))
+
+
 def deletion_entries(deleted: Rows, restored: Rows) -> NDArray[np.int64]:
     """The entries of a commit that deletes some rows, and restores others."""
     return np.concatenate([deleted, ~restored]).astype(DELETION)

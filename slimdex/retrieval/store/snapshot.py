@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from slimdex.errors import CorruptError
+from slimdex.errors import CorruptError, InputError
 from slimdex.indexes.arrays import Matrix, Rows, batches, contains, from_row, merge_rows, without
 from slimdex.indexes.reducers.moments import Moments
 from slimdex.indexes.search.reduced_index import ReducedIndex
@@ -34,7 +34,6 @@ from .manifest import Manifest
 from .passages import DocumentRows
 from .state import State
 from .where.match_cache import NOTHING, Matches
-from .work_folder import is_held, work_folders
 
 if TYPE_CHECKING:
     import pyarrow
@@ -85,12 +84,12 @@ class IndexInMemory:
         """
         if files_of_fit(new) != files_of_fit(old):
             return None
-        if not len(self.index.index) <= old.rows <= new.rows:
+        if not len(self.index.index) <= old.encoded <= new.encoded:
             return None
-        if new.rows == old.rows:
+        if new.encoded == old.encoded:
             return self
         norms = new.norm_file(folder)
-        index = self.index.with_rows_of(new.vector_file(folder, new.rows), norms)
+        index = self.index.with_rows_of(new.vector_file(folder), norms)
         return IndexInMemory(index, self.saved_rows)
 
 
@@ -180,27 +179,25 @@ class Snapshot:
 
     @property
     def unfinished(self) -> str:
-        """A sentence on the progress of an unfinished addition; empty if there is none."""
-        # A build that has committed nothing yet is known only by its work folder.
-        mark = self.state.unfinished
-        if mark is None:
-            if self.state.settings is not None or not work_folders(self.path):
-                return ""
-            if self.was_stopped:
-                return "its build is unfinished: run it again"
-            return "no documents are in yet; the build goes on"
+        """A sentence while documents or vectors are missing; empty if none are."""
+        state = self.state
+        more = f"`slimdex encode {self.path}` goes on"
+        if state.waits:
+            total = state.rows - len(self.hidden)
+            counts = f"{self.searchable_count:,} of {total:,} {self.noun} have vectors yet"
+            return f"{counts}; {more}"
+        if "provisional" in state.fit:
+            return f"fitted to the first {state.fit_rows:,} {self.noun}; {more}"
+        if state.building:
+            return (
+                f"{len(self):,} documents are in; the build goes on, or was stopped: run it again"
+            )
+        return ""
 
-        # An addition of several batches, some of them committed.
-        what = "build" if mark.builds else "last addition"
-        is_going_on = is_held(self.path / mark.work)
-        how = "goes on" if is_going_on else "was stopped: run it again"
-        return f"{mark.said}; the {what} {how}"
-
-    @property
-    def was_stopped(self) -> bool:
-        """Whether a build was stopped before its first commit."""
-        folders = work_folders(self.path) if self.state.settings is None else []
-        return bool(folders) and not any(map(is_held, folders))
+    def check_encoded(self) -> None:
+        """Raise `InputError` if rows wait for their vectors."""
+        if self.state.waits:
+            raise InputError(f"{self.path}: {self.unfinished}; expected vectors of all")
 
     @property
     def noun(self) -> str:
@@ -217,10 +214,15 @@ class Snapshot:
         """Rows that no search finds, in order: deleted, or without text."""
         return merge_rows(self.deleted, self.manifest.textless)
 
+    @cached_property
+    def hidden_vectors(self) -> Rows:
+        """Those of the hidden rows that have vectors."""
+        return self.hidden[: np.searchsorted(self.hidden, self.state.encoded)]
+
     @property
     def searchable_count(self) -> int:
-        """Rows that a search can find."""
-        return self.state.rows - len(self.hidden)
+        """Rows that a search by meaning can find."""
+        return self.state.encoded - len(self.hidden_vectors)
 
     def check_files(self) -> None:
         """Raise `CorruptError` if a file of this state is missing or too short; reads no contents.
@@ -232,15 +234,15 @@ class Snapshot:
             record.check_size(self.path)
         if self.store.readings.file is not None:
             self.store.readings.entries()
-        state.vector_file(self.path, state.rows)
+        state.vector_file(self.path)
         state.norm_file(self.path)
         Log(self.path, state.log, state.rows)
         if self.words is not None:
             self.words.check_files(deleted=True)
 
     def searchable_rows(self) -> Rows:
-        """The rows that a search can find, in order."""
-        return without(np.arange(self.state.rows), self.hidden)
+        """The rows that a search by meaning can find, in order."""
+        return without(np.arange(self.state.encoded), self.hidden_vectors)
 
     def open(self) -> Snapshot:
         """Open the documents' files, so that they stay readable when deleted; return self."""
@@ -368,6 +370,8 @@ class Snapshot:
         """Documents given by their first rows, in this order, with their vectors if `vectors`."""
         documents = self.documents(rows)
         if vectors and rows:
+            if self.document_rows.all_rows(np.unique(rows))[-1] >= self.state.encoded:
+                self.check_encoded()
             # Read all vectors at once, then split them: a document has a vector for each of its
             # rows.
             firsts = np.unique(rows)
@@ -405,18 +409,19 @@ class Snapshot:
         return contents
 
     def vectors(self, rows: int | None = None) -> VectorFile:
-        """The encoder's vectors on disk, of all rows or of the first `rows`."""
-        return self.state.vector_file(self.path, self.state.rows if rows is None else rows)
+        """The encoder's vectors on disk, or the first `rows` of them."""
+        return self.state.vector_file(self.path, rows)
 
     def moments(self) -> Moments:
         """The moments of the live documents' vectors, without those of empty texts."""
         # The file may lack the last rows that were added, and still count some that were deleted.
         state = self.state
         moments = self._load_moments()
-        added = without(np.arange(state.moment_rows, state.rows), self.hidden)
+        added = without(np.arange(state.moment_rows, state.encoded), self.hidden)
         counted = np.array(state.moments_deleted, dtype=np.int64)
-        if len(added):
-            moments.update(self.vectors().take(added))
+        vectors = self.vectors()
+        for part in batches(len(added), READ_AT_ONCE):
+            moments.update(vectors.take(added[part]))
         not_deleted = without(counted, self.deleted)
         if len(counted) > moments.n or len(not_deleted):  # slimdex never writes this
             raise CorruptError(f"{self.path}: moments without {len(counted)} rows, or live ones")

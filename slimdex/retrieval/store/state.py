@@ -25,7 +25,6 @@ from slimdex.system.atomic_files import (
     ENDINGS,
     OUR_FILES,
     STORED_ENDINGS,
-    WORK,
     FileRecord,
     file_name,
     vector_format,
@@ -50,15 +49,24 @@ LONGEST_TRAILING = 1 << 14
 MOST_LATE = 64
 """Most last rows that the lexical index may lack: readers add their words in memory."""
 CANT_REBUILD = "it can't be rebuilt: restore it from a copy"
-FIT = {"documents": 1 << 62, "rows": 1 << 62, "variance_kept": 1, "code_error": 1e12}
-"""Figures of a fit -> upper limit: documents that the reducer was fitted on, rows at that time, and
-figures of `indexes.reducers.drift`, which some reducers and codes lack."""
+FIT = {
+    "documents": 1 << 62,
+    "rows": 1 << 62,
+    "variance_kept": 1,
+    "code_error": 1e12,
+    "provisional": 1,
+}
+"""Figures of a fit -> upper limit: documents that the reducer was fitted on, rows at that time,
+figures of `indexes.reducers.drift`, which some reducers and codes lack, and 1 if documents were to
+follow, after which it is fitted again."""
 SENTENCE = "holds if real queries are no harder than these"
 """Condition under which every bound holds."""
 _LEAST = {
     "dim": 1,
     "rows": 0,
+    "encoded": 0,
     "deletion_count": 0,
+    "deletions_before": 0,
     "id_rows": 0,
     "readings_count": 0,
     "generation": 1,
@@ -112,43 +120,6 @@ class Replacement:
         format = STORED[vector_format(self.vectors)]
         center = center_from(self.center, self.dim)
         return VectorFile(folder / self.vectors, self.dim, self.rows, format, center)
-
-
-@dataclass(frozen=True)
-class PartialAddition:
-    """An addition that has committed some of its batches.
-
-    Attributes
-    ----------
-    work : its work folder, which is locked while its process lives.
-    documents : number of its documents that are committed or were unchanged.
-    expected : estimated number of all its documents; 0 if unknown.
-    builds : whether it is the first addition of the index, which `build` can resume.
-    """
-
-    work: str
-    documents: int = 0
-    expected: int = 0
-    builds: bool = False
-
-    @property
-    def said(self) -> str:
-        """Describe how many documents are committed so far, and about how many there will be.
-
-        >>> PartialAddition("work-0123abcd", 4096, 15_800).said
-        '4,096 of about 15,800 documents are in'
-        """
-        of = f" of about {self.expected:,}" if self.expected > self.documents else ""
-        return f"{self.documents:,}{of} documents are in"
-
-    def check(self) -> None:
-        """Raise `ValueError` or `TypeError` for values that no addition has."""
-        if not isinstance(self.work, str) or not WORK.fullmatch(self.work):
-            raise ValueError(f"work folder {self.work!r}; expected work- and eight digits")
-        _whole("documents of an addition", self.documents, 0)
-        _whole("expected documents of an addition", self.expected, 0)
-        if type(self.builds) is not bool:
-            raise TypeError(f"builds={self.builds!r}; expected true or false")
 
 
 @dataclass(frozen=True)
@@ -240,10 +211,12 @@ class State:
     dim : dimensions of its vectors.
     requested : the requested settings.
     settings : the current ones, None until the first documents are in.
-    rows : number of vectors of the documents visible to readers, including deleted ones.
+    rows : rows of the documents visible to readers, including deleted ones.
+    encoded : rows before this one have vectors; the others wait for theirs.
     log : the documents.
     flags, deletions : names of the files of `row_flags`.
     deletion_count : entries of the file of deletions.
+    deletions_before : as many as there were before any of the waiting rows.
     id_rows : rows before this one are in the file of ids.
     column_files : files of their columns, in the order of rows; the last rows may be in none.
     readings : file of the rows that were read only in part; None before the first one.
@@ -270,7 +243,7 @@ class State:
     words : the folder of the lexical index, None without one.
     words_rows : rows whose words are in that folder; None for all.
     hybrid : the fusion that labels chose: "off", "auto", "rrf" or a weight; None without labels.
-    unfinished : the addition that is running or was stopped; None if there is none.
+    building : whether the build that made the index has not entered all documents yet.
     fit : figures of the rows that the reducer was fitted on, as listed in `FIT`; empty before the
         first fit. These rows are the ones numbered below "rows".
     """
@@ -280,10 +253,12 @@ class State:
     requested: Settings
     settings: Settings | None = None
     rows: int = 0
+    encoded: int = 0
     log: LogFiles = LogFiles()
     flags: str = file_name("flags", 1)
     deletions: str = file_name("deletions", 1)
     deletion_count: int = 0
+    deletions_before: int = 0
     id_rows: int = 0
     column_files: list[ColumnFile] = field(default_factory=list)
     readings: str | None = None
@@ -306,7 +281,7 @@ class State:
     words: str | None = None
     words_rows: int | None = None
     hybrid: str | None = None
-    unfinished: PartialAddition | None = None
+    building: bool = False
 
     @classmethod
     def new(
@@ -390,8 +365,13 @@ class State:
 
     @property
     def moment_rows(self) -> int:
-        """Rows that were committed when the moments were written."""
-        return self.rows if self.moments_rows is None else self.moments_rows
+        """Rows that had vectors when the moments were written."""
+        return self.encoded if self.moments_rows is None else self.moments_rows
+
+    @property
+    def waits(self) -> bool:
+        """Whether rows wait for their vectors."""
+        return self.encoded < self.rows
 
     @property
     def lexical_rows(self) -> int:
@@ -412,7 +392,8 @@ class State:
     @property
     def used_names(self) -> set[str]:
         """Names of files that a later state may no longer have; not of columns, whose rows stay."""
-        names = {self.vectors, *self.log_names}
+        has_vectors = self.encoded or self.settings is not None
+        names = {self.vectors, *self.log_names} if has_vectors else self.log_names
         names.update(record.name for record in self.files.values())
         names.update(filter(None, (self.norms, self.words)))
         if self.replacement is not None:
@@ -430,16 +411,17 @@ class State:
         """Format of the vectors, a name of `row_formats.STORED`."""
         return vector_format(self.vectors)
 
-    def vector_file(self, folder: Path, rows: int) -> VectorFile:
-        """The encoder's first `rows` vectors, in the index's folder."""
+    def vector_file(self, folder: Path, rows: int | None = None) -> VectorFile:
+        """The encoder's vectors, or the first `rows` of them, in the index's folder."""
         center = center_from(self.center, self.dim)
+        rows = self.encoded if rows is None else rows
         return VectorFile(folder / self.vectors, self.dim, rows, STORED[self.stored], center)
 
     def norm_file(self, folder: Path) -> VectorFile | None:
         """The lengths of all rows in the rescoring metric; None without rescoring or rows."""
         if not self.norms:
             return None
-        file = VectorFile(folder / self.norms, 1, self.rows, FLOAT32)
+        file = VectorFile(folder / self.norms, 1, self.encoded, FLOAT32)
         return file if len(file) else None
 
     def new_name(self, held: str) -> str:
@@ -462,8 +444,6 @@ class State:
             values["log"] = LogFiles(**values["log"])
             values["column_files"] = [ColumnFile(**file) for file in values["column_files"]]
             values["replacement"] = values["replacement"] and Replacement(**values["replacement"])
-            if values["unfinished"] is not None:
-                values["unfinished"] = PartialAddition(**values["unfinished"])
             values["files"] = {role: FileRecord(**f) for role, f in values["files"].items()}
             if values["certificate"] is not None:
                 values["certificate"] = Certificate.read(values["certificate"])
@@ -495,9 +475,14 @@ class State:
             raise ValueError(f"dim={self.dim}; expected at most {MOST_DIM}")
         check_spec(self.encoder)
         center_from(self.center, self.dim)
-        for name, rows in (("moments_rows", self.moment_rows), ("words_rows", self.lexical_rows)):
-            if _whole(name, rows, 0) > self.rows:
-                raise ValueError(f"{name}={rows}; expected at most {self.rows}")
+        for name, rows, most in (
+            ("encoded", self.encoded, self.rows),
+            ("moments_rows", self.moment_rows, self.encoded),
+            ("words_rows", self.lexical_rows, self.rows),
+            ("deletions_before", self.deletions_before, self.deletion_count),
+        ):
+            if _whole(name, rows, 0) > most:
+                raise ValueError(f"{name}={rows}; expected at most {most}")
         deleted = [_whole("moments_deleted", row, 0) for row in self.moments_deleted]
         if deleted != sorted({*deleted}) or max(deleted, default=-1) >= self.moment_rows:
             raise ValueError(f"moments_deleted; expected rows before {self.moment_rows}, in order")
@@ -507,6 +492,8 @@ class State:
             _whole("passages", self.passages, 1)
         if not all(isinstance(digest, str) for digest in self.origins.values()):
             raise TypeError("origins; expected texts")
+        if type(self.building) is not bool:
+            raise TypeError(f"building={self.building!r}; expected true or false")
 
         # The fit and its settings.
         if self.fit or self.settings is not None:
@@ -532,7 +519,7 @@ class State:
         if self.hybrid is not None and not isinstance(self.hybrid, str):
             raise TypeError(f"hybrid={self.hybrid!r}; expected a text")
 
-        # Unfinished work: another encoder's vectors, and an addition in batches.
+        # Another encoder's vectors.
         new = self.replacement
         if new is not None:
             _check_name("vectors", new.vectors)
@@ -542,10 +529,10 @@ class State:
                 if value > largest:
                     raise ValueError(f"{name}={value} of a replacement; expected at most {largest}")
             check_spec(new.encoder)
-        if self.unfinished is not None:
-            self.unfinished.check()
 
         # All other files.
+        if self.id_rows and "ids" not in self.files:
+            raise ValueError(f"id_rows={self.id_rows}; expected a file of ids")
         for role, record in self.files.items():
             _check_name(role, record.name)
             _whole(f"bytes of {role}", record.bytes, 0)

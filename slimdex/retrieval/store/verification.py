@@ -161,8 +161,6 @@ def faults_of_derived_files(snapshot: Snapshot) -> list[str]:
     state = snapshot.state
     folder = snapshot.path
     faults = list[str]()
-    if state.settings is None:
-        return faults
 
     # Every byte of each file.
     faults += damaged_columns(snapshot).values()
@@ -170,10 +168,12 @@ def faults_of_derived_files(snapshot: Snapshot) -> list[str]:
         faults += _attempt(lambda record=record: record.check(folder))  # type: ignore[misc]
     if state.norms:
         path = folder / state.norms
-        faults += _row_faults(snapshot, path, lambda: VectorFile(path, 1, state.rows, FLOAT32))
+        faults += _row_faults(snapshot, path, lambda: VectorFile(path, 1, state.encoded, FLOAT32))
     if state.words:
         faults += word_faults(folder / state.words, state.lexical_rows)
-    return faults or _attempt(lambda: _check_numbers(snapshot))
+    if faults or state.settings is None:
+        return faults
+    return _attempt(lambda: _check_numbers(snapshot))
 
 
 def _check_numbers(snapshot: Snapshot) -> None:
@@ -181,9 +181,9 @@ def _check_numbers(snapshot: Snapshot) -> None:
     state = snapshot.state
     index = snapshot.index
     moments = snapshot.moments()
-    if len(index) != state.rows:
+    if len(index) != state.encoded:
         name = state.files["codes"].name
-        raise CorruptError(f"{name}: {len(index)} rows; expected at most {state.rows}")
+        raise CorruptError(f"{name}: {len(index)} rows; expected at most {state.encoded}")
     expected = snapshot.searchable_count
     if moments.n != expected:
         name = state.files["moments"].name
@@ -307,7 +307,7 @@ def _append_only_files(folder: Path, state: State) -> list[BlockFile]:
 
     Files that only the previous state has are not included.
     """
-    files: list[BlockFile] = [state.vector_file(folder, state.rows)]
+    files: list[BlockFile] = [state.vector_file(folder)]
     norms = state.norm_file(folder)
     if norms is not None:
         files.append(norms)

@@ -17,7 +17,7 @@ from slimdex.indexes.codes.kinds import KINDS, Kind
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.encoders.word_vectors.static_encoder import StaticEncoder
-from slimdex.retrieval.ingest import batches
+from slimdex.retrieval.ingest import adding, encode
 
 from .running import Runner, write
 
@@ -81,11 +81,9 @@ def test_a_build_goes_on_as_it_was_begun(bert: Runner, monkeypatch: pytest.Monke
     begun = "--passages 20 --precision int8 --json"
     expected = bert(f"build long.jsonl --out whole {begun}").json
     with monkeypatch.context() as patch:
-        patch.setattr(batches, "FIRST_CHARACTERS", 1)
-        patch.setattr(batches, "READ_DOCUMENTS", 2)
-        patch.setattr(
-            "slimdex.retrieval.ingest.long_addition.LongAddition.note_commit", interrupted
-        )
+        patch.setattr(adding, "MOST_ENCODED_FIRST", -1)
+        patch.setattr(encode, "FIRST_CHARACTERS", 1)
+        patch.setattr(encode, "_refit_grown", interrupted)  # after the first vectors
         stopped = bert(f"build long.jsonl --out x {begun}")
     assert stopped.code == 130
     assert "error: stopped; run the same command again to continue\n" in stopped.err
@@ -110,14 +108,15 @@ def test_a_build_that_failed_at_its_end_is_finished_without_encoding(
     slimdex: Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its documents are in, and another fit of all ends it."""
-    monkeypatch.setattr(batches, "FIRST_CHARACTERS", 1)
-    monkeypatch.setattr(batches, "READ_DOCUMENTS", 40)
+    monkeypatch.setattr(adding, "MOST_ENCODED_FIRST", -1)
+    monkeypatch.setattr(encode, "FIRST_CHARACTERS", 1)
+    monkeypatch.setattr(encode, "LEAST_ROWS", 40)
     write("many.jsonl", [{"id": i, "text": f"cat {'dog ' * (i % 9)}"} for i in range(100)])
     lists = Kind("lists", lambda k, n: "IVF256,Flat")  # FAISS refuses fewer rows than lists
     monkeypatch.setitem(KINDS, "lists", lists)
     error = slimdex.refuses("build many.jsonl --out many --kind lists")
-    assert "100 documents are in" in error
-    assert "100 documents are in; the build was stopped: run it again" in slimdex("info many").err
+    assert "fitted to the first 40 documents" in error
+    assert "fitted to the first 40 documents" in slimdex("info many").err
     assert slimdex("search many cat --json").json["queries"][0]["hits"]
     built = slimdex("build many.jsonl --out many --kind sq8 --json")
     assert (built.json["documents"], built.json["settings"]["kind"]) == (100, "sq8")

@@ -191,7 +191,7 @@ SAID = {
         "x\nid        x\npassages  1\n\nif a:\n\tb\t\\x1b[2J\n",
         "",
     ),
-    "export pets --to slimdex --out new": ("new: pets at version 2, verified\n", ""),
+    "export pets --to slimdex --out new": ("new: pets at version 4, verified\n", ""),
     "export pets --to csv --out new --vectors reduced": (
         "3 documents with reduced vectors of 3 dimensions in new\n",
         "",

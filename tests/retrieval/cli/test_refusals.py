@@ -55,7 +55,7 @@ REFUSED = {
     "build --sql 'SELECT 7 AS' --out new": "sql",
     "build names.csv --text a --text b --out new": "--text was given twice",
     "search pets cat --where 'year > 1' --where true": "--where was given twice",
-    "search folder cat": "folder: no slimdex index there",
+    "search folder cat": "folder: no files to read",
     "search foreign cat": "slimdex.manifest: damaged; expected",
     "search pets cat -n 0": "limit=0",
     "search pets cat --where '1=1) OR (1=1'": "expected a condition",

@@ -18,13 +18,14 @@ from pathlib import Path
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.building import build
 from slimdex.retrieval.cluster.ray_workers import RayWorkers
-from slimdex.retrieval.ingest import batches, encoding
+from slimdex.retrieval.encoders import encoding
+from slimdex.retrieval.ingest import encode
 from slimdex.retrieval.sources.source import Sources
 from tests.retrieval.cluster.in_workers import Slow
 
 path, source, address = sys.argv[1:]
-encoding.WINDOW_TEXTS, batches.READ_DOCUMENTS = 16, 64
-batches.FIRST_IN_PROCESSES = batches.SECONDS_IN_PROCESSES = 1
+encoding.WINDOW_TEXTS, encode.LEAST_ROWS = 16, 64
+encode.FIRST_IN_PROCESSES = encode.LEAST_CHARACTERS = encode.SECONDS_IN_PROCESSES = 1
 with RayWorkers(address, 2) as workers:
     build(Path(path), Sources.open([source]), Slow, Settings(24), workers=workers)
 """

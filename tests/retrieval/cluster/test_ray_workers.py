@@ -23,7 +23,7 @@ from slimdex.retrieval.cluster import ray_workers
 from slimdex.retrieval.cluster.ray_workers import RayWorkers
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
-from slimdex.retrieval.ingest import encoding
+from slimdex.retrieval.encoders import encoding
 from slimdex.retrieval.ingest.repairing import verify
 from slimdex.retrieval.sources.source import Sources
 from slimdex.retrieval.store.manifest import Manifest

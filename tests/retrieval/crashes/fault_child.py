@@ -14,7 +14,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -23,7 +23,8 @@ from slimdex.indexes.settings import Settings
 from slimdex.retrieval.cli.errors import user_message
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
-from slimdex.retrieval.ingest import batches, encoding, preparing, replacing
+from slimdex.retrieval.encoders import encoding
+from slimdex.retrieval.ingest import adding, batches, encode, preparing, replacing
 from slimdex.retrieval.ingest.adding import add
 from slimdex.retrieval.ingest.addition import Addition
 from slimdex.retrieval.ingest.repairing import verify
@@ -77,6 +78,15 @@ def put(documents: list[Document]) -> Change:
     )
 
 
+def enter(documents: list[Document]) -> Change:
+    """Add documents that wait for their vectors."""
+    return replace(put(documents), make=lambda c: c.add(documents, encode=False))
+
+
+def encode_all() -> Change:
+    return Change(lambda c: c.encode(), lambda m: None)
+
+
 def remove(ids: list[str]) -> Change:
     return Change(lambda c: c.delete(ids), lambda m: [m.pop(id) for id in ids])
 
@@ -121,12 +131,17 @@ def reencode() -> Change:
     return Change(lambda c: c.reencode(ENCODERS[1]), lambda m: None)
 
 
+LEFT = [d for d in [*BASE[:36], *MORE, *LAST] if d.id not in ("5", "40")]
 ADD, DELETE, REDUCE = put(MORE), remove(GONE), reduce(Settings(kind="sq8", k=8, beta=1.0))
 OPERATIONS: dict[str, list[list[Change]]] = {
     "reencode": [[reencode()]],
     "build": [[put(BASE)]],
     "batches": [[put(BASE)]],
     "long": [[ADD, put(LAST)]],
+    "waits": [
+        [enter(MORE), remove(["5", "40"]), compact()],
+        [enter(LAST), encode_all(), enter(AGAIN), undo(LEFT), encode_all()],
+    ],
     "undo": [
         [put(LAST), ADD, undo([*BASE, *LAST])],
         [put(SMALL), REDUCE, undo([*BASE, *LAST, *SMALL])],
@@ -203,7 +218,8 @@ class Child:
         vars(next_commit).update(MOST_TRAILING=4)  # so that columns are written
         ids.LEAST_LATER = 4
         if size := BATCHED.get(job.operation):
-            batches.READ_DOCUMENTS, batches.FIRST_CHARACTERS, batches.GROWTH = size, 1, 1
+            batches.MOST_DOCUMENTS = encode.LEAST_ROWS = size
+            adding.MOST_ENCODED_FIRST, encode.FIRST_CHARACTERS, encode.GROWTH = -1, 1, 1
         self.faults.faults_disarm.restype = ctypes.c_long
         self.faults.faults_arm(
             job.folder.encode(),

@@ -12,6 +12,9 @@ from pathlib import Path
 from queue import SimpleQueue
 
 from slimdex.retrieval.documents import Document
+from slimdex.retrieval.store.manifest import Manifest
+from slimdex.system.atomic_files import ENDINGS
+from slimdex.system.locks import NAMES
 
 from .fault_child import (
     BASE,
@@ -117,7 +120,8 @@ class Trial:
         if key not in self._found:
             states = str(self._states_file)
             outcome = self.lab.do(Job(self.operation, str(folder), task="redo", states=states))
-            fault = self._fault(outcome, names(folder), acknowledged)
+            others = names(folder) ^ self.expected_names(folder)
+            fault = self._fault(outcome, others, acknowledged)
             self._found[key] = fault, outcome.one("encoded") or 0
         return self._found[key]
 
@@ -144,6 +148,13 @@ class Trial:
             return None
         return LOST if documents in possible[:acknowledged] else HALF
 
+    def expected_names(self, folder: Path) -> set[str]:
+        """Names of the operation, with the files that the newest manifest names."""
+        named = Manifest.read(folder / INDEX).state.file_names
+        files = {without_number(f"{INDEX}/{name}") for name in named}
+        roles = tuple(f"{INDEX}/{role}-" for role in ENDINGS)
+        return files | {name for name in self.names if not name.startswith(roles)}
+
     def is_between(self, documents: dict[str, object], acknowledged: int) -> bool:
         """Tell whether these are there after some batches of the change that follows."""
         change, size = changes(self.operation)[acknowledged:][:1], BATCHED.get(self.operation)
@@ -151,7 +162,7 @@ class Trial:
             return False
         (added,) = (each.documents for each in change)
         before = self.states[acknowledged]["documents"]
-        ends = range(size, len(added), size)
+        ends = range(size, len(added) + size, size)  # all may be there, without vectors
         return documents in [before | as_seen({d.id: d for d in added[:end]}) for end in ends]
 
     @property
@@ -159,7 +170,7 @@ class Trial:
         """How many different folders were tried."""
         return len({folder for folder, _ in self._found})
 
-    def _fault(self, outcome: Outcome, left: set[str], acknowledged: int) -> str | None:
+    def _fault(self, outcome: Outcome, others: set[str], acknowledged: int) -> str | None:
         faults, seen = outcome.all("faults"), outcome.all("seen")
         if outcome.exit:
             return f"a traceback: {outcome.all('bug')[0]}"
@@ -170,8 +181,8 @@ class Trial:
             return f"verify: {faults}"
         if seen[1] != self.states[-1]:
             return "done again, it ends otherwise"
-        if left != self.names:
-            return f"files that nobody removes: {left ^ self.names}"
+        if others:
+            return f"files that nobody removes: {others}"
         return None
 
 
@@ -183,8 +194,11 @@ def as_seen(model: dict[str, Document]) -> dict[str, object]:
 
 
 def names(folder: Path) -> set[str]:
-    """The names in a folder, without the numbers in them; those of words' files are tantivy's."""
-    found = (str(path.relative_to(folder)) for path in folder.rglob("*"))
+    """The names in a folder, without the numbers in them; those of words' files are tantivy's.
+
+    Locks are left out: they stay once they are made.
+    """
+    found = (str(path.relative_to(folder)) for path in folder.rglob("*") if path.name not in NAMES)
     return {without_number(name) for name in found if ".tantivy/" not in name}
 
 

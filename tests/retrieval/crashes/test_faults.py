@@ -19,21 +19,19 @@ from typing import TypeVar
 
 import pytest
 
-from slimdex.retrieval.store.manifest import Manifest
-from slimdex.system.atomic_files import ENDINGS
 from slimdex.system.index_names import MANIFEST
 from tests.chance import CHANCE, sweep
 from tests.conftest import Report
 
-from .fault_child import INDEX, LAST, OPERATIONS, RESUMED
-from .fault_trials import HALF, LOST, Lab, Trial, as_seen, names, without_number
+from .fault_child import LAST, OPERATIONS, RESUMED
+from .fault_trials import HALF, LOST, Lab, Trial, as_seen, names
 from .faults import FAULTS, KILLS, Action, Fault, Forker, Kind, Outcome, compiled, read_trace
 from .power_loss import ALL, Disk, Loss, losses
 
 QUICK = "batches"
 """Operation that `make test` kills."""
-TRIED = CHANCE.sample([*OPERATIONS], 2)
-CALLS = 4
+TRIED = CHANCE.sample([*OPERATIONS], 3)  # replacing, waiting and most of the others
+CALLS = 6
 """Calls of each operation at which it is killed, in a sample of them."""
 RANDOM = CHANCE.count(200, 2)
 """Random kills of each operation, beside those at its calls."""
@@ -203,7 +201,7 @@ def test_failing_calls_end_in_one_line_and_lose_nothing(
     def attempt(point: Point) -> Found:
         folder = trial.lab.new(trial.base)
         outcome = trial.run(folder, *point)
-        others = names(folder) ^ expected_names(trial, folder)
+        others = names(folder) ^ trial.expected_names(folder)
         fault = fault_of(trial, *point, outcome, trial.look(folder), others)
         shutil.rmtree(folder)
         return Counter(faults=1), [f"{where(trial, point)}: {fault}"] if fault else []
@@ -287,14 +285,6 @@ def test_power_lost_after_a_failed_call(
 
     points = faulty(trial, CHANCE.random(operation, "power"))[:AFTER_FAULT]
     tried(trial, points, attempt, report)
-
-
-def expected_names(trial: Trial, folder: Path) -> set[str]:
-    """Names of the operation, with the files that the newest manifest names."""
-    named = Manifest.read(folder / INDEX).state.file_names
-    files = {without_number(f"{INDEX}/{name}") for name in named}
-    roles = tuple(f"{INDEX}/{role}-" for role in ENDINGS)
-    return files | {name for name in trial.names if not name.startswith(roles)}
 
 
 def fault_of(

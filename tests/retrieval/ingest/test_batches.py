@@ -1,4 +1,4 @@
-"""Long additions: what searches find meanwhile, and what errors, kills and undoing leave."""
+"""Additions of several batches: what searches find meanwhile, what errors, kills, undoing leave."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from threading import Event, Thread
 import numpy as np
 import pytest
 
-from slimdex.errors import InputError, InUseError
+from slimdex.errors import InputError
 from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
-from slimdex.retrieval.ingest import batches, preparing
+from slimdex.retrieval.ingest import adding, batches, encode, preparing
 from slimdex.retrieval.ingest.adding import counts
 from slimdex.retrieval.ingest.adding import sync as sync_index
 from slimdex.retrieval.ingest.repairing import verify
@@ -31,10 +31,17 @@ QUERIES = ["word3 cat", "word150 dog 4", "word777 cat dog", "3 dog"]
 
 @pytest.fixture(autouse=True)
 def _small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each 16 documents are a batch, of which few are prepared in memory, if a test says so."""
-    monkeypatch.setattr(batches, "READ_DOCUMENTS", BATCH)
-    monkeypatch.setattr(batches, "FIRST_CHARACTERS", 1)
-    monkeypatch.setattr(batches, "GROWTH", 1)
+    """Each 16 documents are entered together, and then encoded together."""
+    monkeypatch.setattr(batches, "MOST_DOCUMENTS", BATCH)
+    monkeypatch.setattr(adding, "MOST_ENCODED_FIRST", -1)
+    encode_each(monkeypatch, BATCH)
+
+
+def encode_each(monkeypatch: pytest.MonkeyPatch, documents: int) -> None:
+    """Commit the vectors of so many documents at a time."""
+    monkeypatch.setattr(encode, "LEAST_ROWS", documents)
+    monkeypatch.setattr(encode, "FIRST_CHARACTERS", 1)
+    monkeypatch.setattr(encode, "GROWTH", 1)
 
 
 @pytest.fixture
@@ -58,9 +65,11 @@ def test_batches_end_as_one_addition(
 ) -> None:
     """The kind is trained on all documents, though the first batch has too few for it."""
     new = documents(0, 900)
-    monkeypatch.setattr(batches, "READ_DOCUMENTS", 128)
+    monkeypatch.setattr(batches, "MOST_DOCUMENTS", 128)
+    encode_each(monkeypatch, 128)
     with monkeypatch.context() as patch:
-        patch.setattr(batches, "FIRST_CHARACTERS", 1 << 30)
+        patch.setattr(batches, "MOST_DOCUMENTS", 900)
+        encode_each(patch, 900)
         one = Collection.create(tmp_path / "one", WordEncoder(), Settings(kind=kind))
         one.add(new, refit="never")
     monkeypatch.setattr(preparing, "MOST_FEW", few)
@@ -99,17 +108,18 @@ def test_searches_find_what_is_in_while_an_addition_goes_on(tmp_path: Path) -> N
         assert reader.search("word3 cat") == []
         thread.start()
         assert held.is_there.wait(60)
-        assert len(reader) == 3 * BATCH
-        assert reader.search("word40 cat")[0].id == "40"
-        assert reader.index.snapshot.unfinished == (
-            "48 of about 100 documents are in; the build goes on"
-        )
-        assert reader.info()["notes"][-1] == reader.index.snapshot.unfinished
-        reader.add([Document("own", "of the reader")])  # others write between two batches
+        assert len(reader) == 100
+        for name in ("word40", "word99"):  # one with a vector, one without
+            assert reader.search(f"{name} cat")[0].id == name.removeprefix("word")
+        assert reader.search("word99 cat", hybrid="off")[0].id != "99"
+        waits = reader.index.snapshot.unfinished
+        assert waits.startswith("48 of 100 documents have vectors yet;")
+        assert waits in reader.info()["notes"]
+        reader.add([Document("own", "of the reader")], encode=False)
         held.goes_on.set()
         thread.join()
-        assert len(reader) == 101
-        assert reader.search("word99 cat")[0].id == "99"
+        assert reader.info()["encoded"] == len(reader) == 101
+        assert reader.search("word99 cat", hybrid="off")[0].id == "99"
         assert reader.index.snapshot.unfinished == ""
         assert reader.verify() == []
 
@@ -119,15 +129,13 @@ def test_an_interrupted_addition_goes_on_where_it_was(path: Path) -> None:
     with Collection.open(path, failing(WordEncoder(), after=2 * BATCH)) as collection:
         with pytest.raises(KeyboardInterrupt):
             collection.add(new)
-        is_in = len(collection)
-        assert 40 < is_in < 200
-        assert collection.index.snapshot.unfinished.endswith(
-            "last addition was stopped: run it again"
-        )
+        assert len(collection) == 200
+        encoded = collection.info()["encoded"]
+        assert 40 < encoded < 200
     with Collection.open(path, encoder := WordEncoder()) as collection:
         added = collection.add(new)
-        assert (added.documents, added.unchanged) == (200 - is_in, 170 - (200 - is_in))
-        assert len(encoder.encoded) == 200 - is_in
+        assert (added.documents, added.unchanged) == (0, 170)
+        assert added.encoded == len(encoder.encoded) == 200 - encoded
         assert texts(collection) == {each.id: each.text for each in documents(0, 200)}
         assert collection.index.snapshot.unfinished == ""
         assert collection.verify() == []
@@ -150,21 +158,25 @@ FAULTS: dict[str, Callable[[list[Document]], object]] = {
 
 @pytest.mark.parametrize("few", [1024, 1])
 @pytest.mark.parametrize("fault", FAULTS)
-def test_bad_input_in_a_later_batch_leaves_nothing(
+def test_bad_input_in_a_later_batch_keeps_those_before(
     path: Path, monkeypatch: pytest.MonkeyPatch, fault: str, few: int
 ) -> None:
-    """Documents that were replaced are back, and unchanged ones were never touched."""
     monkeypatch.setattr(preparing, "MOST_FEW", few)
     new = [*documents(30, 40), *(Document(str(i), f"replaced {i}") for i in range(10, 20))]
     new += documents(100, 150)
+    whole = {each.id: each.text for each in [*documents(0, 40), *new]}
     with Collection.open(path, WordEncoder()) as collection:
-        before, found = texts(collection), answers(collection)
-        with pytest.raises(InputError):
+        with pytest.raises(InputError) as caught:
             collection.add(FAULTS[fault](new))
-        assert (texts(collection), answers(collection)) == (before, found)
-        assert collection.index.state.unfinished is None
+        (note,) = caught.value.__notes__
+        entered = int(note.split()[0])
+        assert entered in (3 * BATCH, 4 * BATCH)
+        assert texts(collection).items() <= whole.items()
+        assert {each.id for each in new[:entered]} <= texts(collection).keys()
         assert collection.verify() == []
-        assert collection.add(new).documents == 60
+        assert collection.add(new).unchanged == entered
+        assert texts(collection) == whole
+        assert collection.verify() == []
 
 
 def test_a_build_keeps_the_batches_before_bad_input_and_says_so(tmp_path: Path) -> None:
@@ -179,7 +191,6 @@ def test_a_build_keeps_the_batches_before_bad_input_and_says_so(tmp_path: Path) 
 
 
 def test_after_bad_input_the_changes_of_others_stay(path: Path) -> None:
-    """Then the batches before stay, too, and the error says so."""
     with Collection.open(path, WordEncoder()) as other:
 
         def read() -> Iterator[Document]:
@@ -193,9 +204,7 @@ def test_after_bad_input_the_changes_of_others_stay(path: Path) -> None:
         ):
             collection.add(read())
         assert "other" in other
-        assert [note.partition(" documents")[2] for note in caught.value.__notes__] == [
-            " are in: run it again to continue"
-        ]
+        assert caught.value.__notes__ == ["48 documents are in: run it again to continue"]
         assert {each.id for each in documents(0, 40)} <= texts(other).keys()
         assert other.undo().removed == 1  # that of the other
         assert other.verify() == []
@@ -219,6 +228,30 @@ def test_undoing_after_others_have_changed_undoes_their_change_alone(path: Path)
             assert collection.verify() == []
 
 
+def test_undoing_leaves_what_others_did_before_an_unchanged_batch(path: Path) -> None:
+    with Collection.open(path, WordEncoder()) as collection:
+        collection.delete(["39"])
+        collection.add([*documents(0, BATCH), *documents(100, 100 + BATCH)])
+        assert collection.undo().removed == BATCH
+        assert "39" not in collection
+
+
+@pytest.mark.parametrize("gives_vectors", [False, True])
+@pytest.mark.parametrize("is_replaced", [False, True])
+def test_the_fit_at_the_end_is_of_all_documents(
+    tmp_path: Path, gives_vectors: bool, is_replaced: bool
+) -> None:
+    """Also of a small index, and if all its documents are replaced."""
+    with Collection.create(tmp_path / "i", WordEncoder(), Settings(k=8)) as collection:
+        collection.add(documents(0, 100 if is_replaced else 4))
+        new = [Document(each.id, f"{each.text} again") for each in documents(0, 100)]
+        vectors = WordEncoder().encode([each.text for each in new]) if gives_vectors else None
+        collection.add(new, vectors=vectors, refit="never")
+        assert collection.index.state.fit["documents"] == 100
+        assert "provisional" not in collection.index.state.fit
+        assert collection.verify() == []
+
+
 def test_an_encoder_that_fails_costs_only_the_batch_in_hand(path: Path, tmp_path: Path) -> None:
     class Failing(WordEncoder):
         def encode(self, texts: Sequence[str]) -> Matrix:
@@ -229,16 +262,18 @@ def test_an_encoder_that_fails_costs_only_the_batch_in_hand(path: Path, tmp_path
     with Collection.open(path, Failing()) as collection:
         with pytest.raises(InputError, match="the server is gone"):
             collection.add(documents(100, 200))
-        assert len(collection) == 40 + 3 * BATCH
-        assert collection.undo().removed == 3 * BATCH
+        assert len(collection) == 140
+        assert collection.info()["encoded"] == 40 + 3 * BATCH
     source = tmp_path / "many.txt"
     source.write_text("\n".join(f"word{i} cat" for i in range(100)))
-    with pytest.raises(InputError, match="the server is gone") as caught:
+    with pytest.raises(InputError, match="the server is gone"):
         build(tmp_path / "new", Sources.open([str(source)]), Failing, Settings())
-    assert caught.value.__notes__ == ["48 documents are in: run it again to continue"]
+    with Collection.open(tmp_path / "new", encoder := WordEncoder()) as collection:
+        assert len(collection) == 100
+        assert collection.encode() == len(encoder.encoded) == 100 - 3 * BATCH
 
 
-def test_a_build_goes_on_and_is_refused_while_another_builds(tmp_path: Path) -> None:
+def test_a_build_goes_on_after_a_kill(tmp_path: Path) -> None:
     folder = tmp_path / "notes"
     folder.mkdir()
     for i in range(100):
@@ -251,8 +286,6 @@ def test_a_build_goes_on_and_is_refused_while_another_builds(tmp_path: Path) -> 
     thread = Thread(target=run)
     thread.start()
     assert held.is_there.wait(60)
-    with pytest.raises(InUseError, match="another process is building it"):
-        build(place, Sources.open([str(folder)]), WordEncoder, Settings())
     shutil.copytree(place, tmp_path / "killed")  # as a kill at this moment leaves it
     held.goes_on.set()
     thread.join()
@@ -263,7 +296,7 @@ def test_a_build_goes_on_and_is_refused_while_another_builds(tmp_path: Path) -> 
         Settings(kind="sq8"),
     )
     with again, Collection.open(place, encoder()) as whole:
-        assert added.unchanged == 2 * BATCH
+        assert added.unchanged == 100
         assert added.encoded == 100 - 2 * BATCH
         assert texts(again) == texts(whole)
         assert again.index.state.settings.kind == "sq8"  # type: ignore[union-attr]

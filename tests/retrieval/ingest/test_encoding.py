@@ -16,7 +16,7 @@ from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.transformer import TransformerEncoder
 from slimdex.retrieval.encoders.word_vectors.static_encoder import StaticEncoder
-from slimdex.retrieval.ingest import batches
+from slimdex.retrieval.ingest import encode
 from slimdex.retrieval.sources.source import Sources
 from slimdex.system.workers import PartError, Workers
 from tests.building import build
@@ -45,11 +45,11 @@ def test_an_index_built_by_workers_equals_a_local_one(
     tmp_path: Path, docstrings: list[Document], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With passages, documents that are there already, and one without text."""
-    monkeypatch.setattr(batches, "FIRST_CHARACTERS", batches.FIRST_IN_PROCESSES)
+    monkeypatch.setattr(encode, "FIRST_CHARACTERS", encode.FIRST_IN_PROCESSES)
     workers = ThroughPickle()
     here = built(tmp_path / "here", docstrings, None)
     elsewhere = built(tmp_path / "elsewhere", docstrings, workers)
-    assert workers.computed == 4  # a window of each addition; moments and codes of the first
+    assert workers.computed == 3  # a window of each addition, and codes of the first
     assert sorted(elsewhere) == sorted(here)
     assert [name for name in here if here[name] != elsewhere[name]] == []
 
@@ -65,7 +65,7 @@ class Failing(ThroughPickle):
 
 
 def test_documents_that_fail_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("slimdex.retrieval.ingest.encoding.WINDOW_TEXTS", 128)
+    monkeypatch.setattr("slimdex.retrieval.encoders.encoding.WINDOW_TEXTS", 128)
     table = tmp_path / "notes.csv"
     lines = [f"n{i},number{i} of words w{i % 7} v{i % 11}" for i in range(1000)]
     table.write_text("\n".join(["id,text", *lines]))

@@ -20,13 +20,14 @@ import duckdb
 import numpy as np
 import pytest
 
-from slimdex.errors import InputError
+from slimdex.errors import InputError, InUseError
 from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
+from slimdex.retrieval.encoders import encoding
 from slimdex.retrieval.encoders.adapters import GivenEncoder
-from slimdex.retrieval.ingest import encoding, preparing
+from slimdex.retrieval.ingest import preparing
 from slimdex.retrieval.ingest.adding import add
 from slimdex.retrieval.ingest.addition import Addition
 from slimdex.retrieval.ingest.preparing import Comparison
@@ -161,8 +162,8 @@ def test_an_addition_writes_what_it_writes_without_preparation(
                 rows = range(snapshot.state.rows)
                 return [
                     snapshot.state.column_rows,
-                    {each.name: each.read_bytes() for each in path.glob("documents-*")},
-                    {each.name: each.read_bytes() for each in path.glob("offsets-*")},
+                    [each.read_bytes() for each in path.glob("documents-*")],
+                    [each.read_bytes() for each in path.glob("offsets-*")],
                     repr(snapshot.store.fetch('FROM documents ORDER BY "row"')),
                     repr(snapshot.documents(rows)),
                     snapshot.store.ids_by_row(rows.stop),
@@ -260,32 +261,24 @@ def test_files_of_one_name_that_two_add_at_once_get_ids_of_their_own(
             assert other.sync(str(folder))["unchanged"] == len(other)
 
 
-def test_a_build_that_fails_leaves_the_index_to_one_that_goes_on(tmp_path: Path) -> None:
+def test_one_process_builds_an_index(tmp_path: Path) -> None:
+    """Another one is refused, and the index stays that of the first, also if that fails."""
     source, path = tmp_path / "d.jsonl", tmp_path / "i.index"
     lines = [json.dumps({"id": str(i), "text": f"word{i} cat"}) for i in range(MANY)]
     source.write_text("\n".join(lines))
-    inside, failed = threading.Event(), threading.Event()
-
-    class First(WordEncoder):
-        def encode(self, texts: Sequence[str]) -> Matrix:
-            second.start()
-            assert inside.wait(60)
-            raise KeyboardInterrupt
-
-    class Second(WordEncoder):
-        def encode(self, texts: Sequence[str]) -> Matrix:
-            inside.set()
-            assert failed.wait(60)
-            return super().encode(texts)
 
     def built(encoder: WordEncoder) -> None:
         build(path, Sources.open([str(source)]), lambda: encoder, Settings())[0].close()
 
-    second = threading.Thread(target=built, args=[Second()])
+    def refused() -> None:
+        with pytest.raises(InUseError):
+            built(WordEncoder())
+        raise KeyboardInterrupt
+
     with pytest.raises(KeyboardInterrupt):
-        built(First())
-    failed.set()
-    second.join()
+        built(Meanwhile(refused))
+    assert not path.exists()
+    built(WordEncoder())
     with Collection.open(path) as collection:
         assert len(collection) == MANY
         assert collection.verify() == []

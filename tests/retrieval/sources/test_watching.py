@@ -126,7 +126,10 @@ def change(r: random.Random, files: list[Path]) -> None:
 
 
 def contents(index: str) -> dict[str, Any]:
+    """The documents, once all have vectors."""
     with Collection.open(index, wait=30) as collection:
+        if collection.info()["encoded"] < len(collection):
+            return {}
         return {d.id: (d.title, d.text, dict(d.metadata)) for d in collection}
 
 

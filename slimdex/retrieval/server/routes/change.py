@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Body, Depends
+from fastapi import APIRouter, Body, Depends, Query
 from fastapi.responses import Response
 
 from slimdex.errors import InputError
@@ -34,6 +34,9 @@ from .bodies import (
     refuse_unknown_parameters,
 )
 
+WAIT = (
+    "False returns once all documents are entered, and found by words; they are encoded afterwards."
+)
 routes = APIRouter(
     route_class=LimitedRoute,
     dependencies=[Depends(needs(Right.WRITE)), Depends(refuse_unknown_parameters)],
@@ -56,10 +59,15 @@ async def add(
     index: Served,
     body: Annotated[list[NewDocumentBody], Body(examples=[[{"id": "1", "text": "The cat sat."}]])],
     refit: Literal["auto", "never", "always"] = "auto",
+    wait: Annotated[bool, Query(description=WAIT)] = True,
 ) -> Response:
     """Add documents, all or none."""
     documents = [each.model_dump() for each in body]
-    added = await index.change(lambda it: add_documents_then_refit(it, documents, refit=refit))
+    added = await index.change(
+        lambda it: add_documents_then_refit(it, documents, refit=refit, encode=wait)
+    )
+    if not wait:
+        index.encode_later()
     return Json(asdict(added))
 
 

@@ -72,7 +72,6 @@ class FileSource:
         self._format = files
         self.is_alone = False
         self.origins = set[str]()
-        self._files_read = 0
         self._notes = listing.notes
 
     @classmethod
@@ -195,18 +194,12 @@ class FileSource:
             reasons = "; ".join(self.omissions()) or "no text in them"
             raise InputError(f"{self.name}: nothing to read ({reasons})")
 
-    @property
-    def read_share(self) -> float:
-        """Share of the files read so far: their sizes say little about the length of their text."""
-        return self._files_read / max(len(self._listing.files), 1)
-
     def _documents(self, reading: Reading) -> Generator[Document, None, None]:
         """Yield the documents of all new or changed files, and note files that can't be read."""
         files = self._listing.files
         with Worker() as worker:
             for number, file in enumerate(files):
                 progress("reading files", number, len(files))
-                self._files_read = number + 1
 
                 # A file whose stamp is known has not changed.
                 stamp = self._stamp(file, reading)

@@ -64,12 +64,10 @@ class TableSource:
         self._file = file
         self._reader = ALL_READERS.get(file.ending, read_answer)
         self._connection = connect()
-        self._rows_read = 0
         self._types = self._inferred_types()
         self.notes = [*file.notes]
         self.all_columns = [*self._types]
-        self._rows: int = self._fetch(f"SELECT count(*) FROM {self._table}")[0][0]
-        self.is_empty_table = not self._rows
+        self.is_empty_table = not self._fetch(f"SELECT count(*) FROM {self._table}")[0][0]
 
         # Columns of text, ids, titles and metadata.
         self._text = self._column(names.text, "text", TEXT_NAMES)
@@ -149,7 +147,6 @@ class TableSource:
                 if self._reader in BY_LINES and all(value in (None, "") for value in row):
                     continue
                 documents.append(self._document(prefix, number, row, origin))
-            self._rows_read = number
             yield documents
 
     def _document(self, prefix: str, number: int, row: Sequence[Any], origin: str) -> Document:
@@ -164,11 +161,6 @@ class TableSource:
         except InputError as error:
             raise InputError(f"{self.name}: document {id!r}: {error}") from error
         return Document(id, text or "", title or "", metadata, origin=origin)
-
-    @property
-    def read_share(self) -> float:
-        """Share of the rows read so far."""
-        return self._rows_read / max(self._rows, 1)
 
     def _inferred_types(self) -> dict[str, str]:
         """Types of the columns; raise `InputError` if the file can't be read as a table."""

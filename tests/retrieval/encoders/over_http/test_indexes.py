@@ -17,7 +17,7 @@ from slimdex.langchain import SlimdexVectorStore
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.encoders.over_http.connection import key_for, parse_address
 from slimdex.retrieval.encoders.over_http.http_encoder import HttpEncoder
-from slimdex.retrieval.ingest import batches
+from slimdex.retrieval.ingest import adding, encode
 from slimdex.retrieval.remote_collection import RemoteCollection
 from tests.retrieval.server.running import serving
 
@@ -130,9 +130,10 @@ def test_long_texts_are_cut(proxy: Proxy, tmp_path: Path) -> None:
 def test_an_interrupted_build_resumes(
     proxy: Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(batches, "READ_DOCUMENTS", 256)
-    monkeypatch.setattr(batches, "FIRST_CHARACTERS", 1)
-    monkeypatch.setattr(batches, "GROWTH", 1)
+    monkeypatch.setattr(adding, "MOST_ENCODED_FIRST", -1)
+    monkeypatch.setattr(encode, "LEAST_ROWS", 256)
+    monkeypatch.setattr(encode, "FIRST_CHARACTERS", 1)
+    monkeypatch.setattr(encode, "GROWTH", 1)
     texts = [f"{a} {b} {n}" for a in ("cat", "dog") for b in ("sat", "fell") for n in range(300)]
     source, path = tmp_path / "many.txt", tmp_path / "i"
     source.write_text("\n".join(texts) + "\n")
@@ -145,7 +146,7 @@ def test_an_interrupted_build_resumes(
     proxy.asked.clear()
     done = slimdex(*words)
     assert done.exit_code == 0, done.exception
-    assert "resumed after 1,024 documents" in done.stderr
+    assert "resumed after 1,200 documents" in done.stderr
     again = [text for text in proxy.texts() if text in texts]
     assert len(again) <= len(texts) - 1024 + 300  # and its own sample, to prove its settings
     assert {*again, *before} >= {*texts}

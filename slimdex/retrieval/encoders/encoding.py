@@ -1,4 +1,4 @@
-"""Encoding the texts of new documents, before these are committed."""
+"""Encoding the texts of documents, some at a time, in this process or in others."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from slimdex.indexes.arrays import Matrix, Rows, as_matrix, batches
 from slimdex.system.progress import progress
 from slimdex.system.workers import IN_THIS_PROCESS, PartError, Workers
 
-from ..encoders.base import Encoder, Lengths, LimitedEncoder
-from ..store.readings import PartlyRead
+from .base import Encoder, Lengths, LimitedEncoder
 
 ENCODING = "encoding characters"
 """Stage of progress."""
@@ -162,7 +161,7 @@ def _reporting_length(
     return did
 
 
-def partly_read(rows: Rows, lengths: Lengths) -> PartlyRead:
+def partly_read(rows: Rows, lengths: Lengths) -> dict[int, tuple[int, int]]:
     """Map the rows whose texts the encoder read only in part to (tokens, tokens read).
 
     `lengths` (n, 2) has both for each of the `rows` (n,).

@@ -1,0 +1,242 @@
+"""Encode: rows that wait get their vectors, some seconds of work and a commit at a time.
+
+Rows are encoded without the writer lock, by one process at a time. A kill loses the rows in hand;
+the next command that adds, or `encode`, goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from math import inf
+from time import monotonic
+
+import numpy as np
+
+from slimdex.errors import InputError, InUseError, SlimdexError
+from slimdex.indexes.arrays import Rows, contains, from_row
+from slimdex.system.progress import progress_within
+from slimdex.system.workers import IN_THIS_PROCESS
+
+from ..encoders.encoding import ENCODING, TEXT_CHARACTERS
+from ..index import Index
+from ..store.manifest import Manifest
+from ..store.row_flags import deleted_since
+from ..store.snapshot import Snapshot
+from ..store.state import State
+from . import writer
+from .addition_report import AdditionReport, Texts
+from .fitting import refit
+from .text_vectors import EncodedTexts, StoredTexts, encode
+
+SECONDS = 10.0
+SECONDS_IN_PROCESSES = 60.0
+"""Target encoding time between two commits, in this process and in others, which receive the
+encoder again each time."""
+FIRST_CHARACTERS = 1 << 17
+FIRST_IN_PROCESSES = 1 << 21
+"""Characters of the first rows, before the encoder's speed is known."""
+LEAST_CHARACTERS = 1 << 14
+MOST_CHARACTERS = 1 << 25
+COMMITS = 4
+"""Commits in a limited time."""
+LEAST_ROWS = 2
+"""Fewest rows between two commits: some reducers need two vectors."""
+GROWTH = 8
+"""Largest number of characters, relative to those before."""
+REFIT_GROWTH = 8
+"""Growth since the last fit, as a factor, after which a new index is fitted again while rows
+wait."""
+
+
+@dataclass(frozen=True)
+class WaitingRows:
+    """The next rows to encode: a snapshot's, from `first` on, with their documents' ids.
+
+    The texts of those that are `deleted` (m,) for good are empty.
+    """
+
+    manifest: Manifest
+    first: int
+    ids: Sequence[str]
+    texts: Sequence[str]
+    deleted: Rows
+
+
+def encode_waiting(index: Index, seconds: float = inf) -> tuple[AdditionReport, Texts]:
+    """Encode all rows that wait, of any addition; fit a new index to all of them at the end.
+
+    Others who encode meanwhile are waited for. After `seconds`, the rest is left to the next call.
+
+    Returns how many texts were encoded with the notes of the fit, and how the texts were read.
+    Raises `EncodingError` if the encoder fails, and `InUseError` if others get no further for
+    longer than the index waits: then the other rows still wait.
+    """
+    goal = index.state.rows
+    end = monotonic() + seconds
+    encoded = index.state.encoded
+    since = monotonic()
+    try:
+        while _is_behind(index.state, goal) and monotonic() < end:
+            try:
+                with index.encoding():
+                    report, texts = encode_until(index, goal, end)
+                    # The notes of an earlier fit do not hold any more.
+                    notes = finish_fit(index)
+                    return (report if notes is None else replace(report, notes=notes)), texts
+            except InUseError:
+                now = index.state.encoded
+                if now == encoded and monotonic() - since >= index.wait:
+                    raise
+                if now != encoded:
+                    encoded = now
+                    since = monotonic()
+    except SlimdexError as error:
+        error.add_note(index.snapshot.unfinished)
+        raise
+    return AdditionReport(), Texts()
+
+
+def _is_behind(state: State, goal: int) -> bool:
+    """Whether rows before `goal` wait, or a fit of all rows."""
+    return state.encoded < min(goal, state.rows) or (not state.waits and _is_provisional(state))
+
+
+def encode_until(index: Index, goal: int, end: float = inf) -> tuple[AdditionReport, Texts]:
+    """Encode the rows before `goal` that wait, until a time of `monotonic`; see `encode_waiting`.
+
+    Others may do so at the same time, and what only one of them commits counts.
+    """
+    report = AdditionReport()
+    texts = Texts()
+    start = index.state.encoded
+    between = SECONDS if index.workers is IN_THIS_PROCESS else SECONDS_IN_PROCESSES
+    limit = FIRST_CHARACTERS if index.workers is IN_THIS_PROCESS else FIRST_IN_PROCESSES
+    if end - monotonic() < between:
+        between = (end - monotonic()) / COMMITS
+        limit = LEAST_CHARACTERS
+    stored = index.read(_deleted_texts)
+    while index.state.encoded < min(goal, index.state.rows) and monotonic() < end:
+        rows = index.read(_next_rows, limit)
+        with _counting(rows, start):
+            encoded = encode(index, rows.manifest.state, rows.ids, rows.texts, stored)
+        limit = _next_limit(limit, encoded, between)
+        with index.change() as change:
+            if not _is_next(change.base.manifest, rows):
+                continue  # others have renumbered the rows, or replaced the encoder
+            notes = writer.commit_vectors(change, encoded.vectors, encoded.partly, rows.deleted)
+        report += AdditionReport(encoded=encoded.count, notes=notes)
+        texts += Texts.of_vectors(index.snapshot, rows.first)
+        _refit_grown(index)
+    return report, texts
+
+
+def _deleted_texts(snapshot: Snapshot) -> StoredTexts:
+    """The texts of documents that were replaced or deleted since rows wait."""
+    rows = deleted_since(snapshot.path, snapshot.state, snapshot.state.deletions_before)
+    return StoredTexts.of(snapshot.store, snapshot.document_rows.first_rows(rows))
+
+
+def _next_rows(snapshot: Snapshot, limit: int) -> WaitingRows:
+    """The next rows that wait, of about `limit` characters together.
+
+    A long document may be left half encoded.
+    """
+    first = snapshot.state.encoded
+    deleted = _deleted_for_good(snapshot)
+    is_deleted = set(deleted.tolist())
+    ids = list[str]()
+    texts = list[str]()
+    characters = 0
+    for row, id, text in _texts_from(snapshot, first):
+        if len(texts) >= LEAST_ROWS and characters >= limit:
+            break
+        ids.append(id)
+        texts.append("" if row in is_deleted else text)
+        characters += len(texts[-1]) + TEXT_CHARACTERS
+    deleted = deleted[: np.searchsorted(deleted, first + len(texts))]
+    return WaitingRows(snapshot.manifest, first, ids, texts, deleted)
+
+
+def _texts_from(snapshot: Snapshot, first: int) -> Iterator[tuple[int, str, str]]:
+    """Row, id of the document, and text to encode of each row from `first` on."""
+    document = snapshot.document_rows.documents(np.array([first]))
+    for start, record in snapshot.store.records(int(document[0])):
+        for row, text in enumerate(record.contents, start):
+            if row >= first:
+                yield row, record.document.id, text
+
+
+def _deleted_for_good(snapshot: Snapshot) -> Rows:
+    """Rows that wait and that were deleted before the last change: undoing does not restore them.
+
+    If that change can't be undone, all deleted rows that wait.
+    """
+    state = snapshot.state
+    deleted = from_row(snapshot.deleted, state.encoded)
+    record = state.files.get("before")
+    if record is not None and len(deleted):
+        before = Manifest.read(snapshot.path, record.name)
+        is_later = deleted >= before.state.rows
+        return deleted[is_later | contains(before.deleted, deleted)]
+    return deleted
+
+
+def _is_next(now: Manifest, rows: WaitingRows) -> bool:
+    """Whether some rows still are the next ones to encode, and by the same encoder.
+
+    Those that were deleted must be so still: they have no vector.
+    """
+    then = rows.manifest
+    is_next = now.state.encoded == rows.first and now.state.encoder == then.state.encoder
+    return is_next and now.keeps_rows_of(then) and bool(contains(now.deleted, rows.deleted).all())
+
+
+def _next_limit(limit: int, encoded: EncodedTexts, seconds: float) -> int:
+    """Characters to encode until the next commit, in `seconds`, given how long the last took."""
+    if not encoded.characters:
+        return limit
+    enough = int(encoded.characters * seconds / max(encoded.seconds, 1e-3))
+    return min(max(enough, LEAST_CHARACTERS), GROWTH * limit, MOST_CHARACTERS)
+
+
+@contextmanager
+def _counting(rows: WaitingRows, start: int) -> Iterator[None]:
+    """Report the progress of some rows as progress of all that wait since row `start`."""
+    total = rows.manifest.state.rows - start
+
+    def of_all(stage: str, done: int, characters: int) -> tuple[int, int] | None:
+        """Convert progress in characters; None for other stages."""
+        if stage != ENCODING:
+            return None
+        share = done / max(characters, 1)
+        return rows.first - start + int(len(rows.texts) * share), total
+
+    with progress_within(of_all):
+        yield
+
+
+def _is_provisional(state: State) -> bool:
+    """Whether an index has a fit of its first rows only, and is to be fitted to all of them."""
+    return "provisional" in state.fit
+
+
+def _refit_grown(index: Index) -> None:
+    """Fit a new index again while rows wait, if it has grown by `REFIT_GROWTH`."""
+    state = index.state
+    has_grown = state.encoded >= REFIT_GROWTH * max(int(state.fit.get("rows", 0)), 1)
+    if state.waits and _is_provisional(state) and has_grown:
+        with suppress(InputError):  # too few rows yet for what was requested
+            refit(index, state.requested, "with the last")
+
+
+def finish_fit(index: Index) -> list[str] | None:
+    """Fit a new index to all its documents, if its fit is of the first ones.
+
+    Returns the notes of the fit; None if there was none.
+    """
+    state = index.state
+    if state.waits or not _is_provisional(state) or not index.snapshot.searchable_count:
+        return None
+    return refit(index, state.requested, "with the last")
