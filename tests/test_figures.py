@@ -22,7 +22,7 @@ CONSTANTS = {
     "docs/cluster.md": "0.3",
     "docs/encoders.md": "0.001, 0.99",
     "docs/export.md": "1.25",
-    "docs/file-format.md": "4 MiB, 3 KiB, 4 bits, 4 bytes, 6 bytes, 8 bytes, 32 bytes",
+    "docs/file-format.md": "4 MiB, 4 bits, 4 bytes, 32 bytes",
     "docs/files-and-crashes.md": "60 s",
     "docs/files.md": "64 MiB, 256 MiB, 10,485,760, 2 GiB, 60 s, 1 GiB",
     "docs/how-it-works.md": "4-bit, 2k, 4k, 2.3 bytes",

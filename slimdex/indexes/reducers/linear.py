@@ -37,8 +37,9 @@ def principal_axes(
     largest = axes[np.abs(axes).argmax(axis=0), np.arange(len(values))]
     axes = axes * np.where(largest < 0, -1.0, 1.0)
 
-    # The rank: the number of eigenvalues above rounding errors, at most what n rows can span.
-    tolerance = values[0] * len(values) * np.finfo(np.float64).eps
+    # The rank: the number of eigenvalues above the rounding errors of stored moments, at most what
+    # n rows can span.
+    tolerance = np.linalg.norm(values) * np.finfo(np.float32).eps
     nonzero = int((values > tolerance).sum())
     centred = 1 if beta == 1.0 else 0  # centred rows span one dimension less
     rank = min(nonzero, max(moments.n - centred, 0))

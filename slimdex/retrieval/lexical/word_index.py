@@ -131,7 +131,7 @@ class WordIndex:
         tantivy = _tantivy()
         schema = (
             tantivy.SchemaBuilder()
-            .add_unsigned_field(ROW, indexed=True, fast=True)
+            .add_unsigned_field(ROW, fast=True)
             .add_text_field(NAME, tokenizer_name="raw", index_option="basic")
             .add_text_field(FORMS, tokenizer_name="raw", index_option="basic")
             .add_text_field(STEMS, tokenizer_name=STEMS, index_option="freq")

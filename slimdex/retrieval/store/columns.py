@@ -29,7 +29,8 @@ BUILT_IN = {
     "slimdex_origin": "VARCHAR",
 }
 """Columns that are not the user's, with their types; a document's row is its first."""
-OPTIONS = "FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE 4096, USE_TMP_FILE false"
+OPTIONS = """FORMAT parquet, PARQUET_VERSION V2, COMPRESSION zstd, COMPRESSION_LEVEL 6,
+    ROW_GROUP_SIZE 4096, USE_TMP_FILE false"""
 """Of small groups of rows, since each thread holds one in memory with its texts."""
 PRINTED = {"TIME": len("10:00:00.000000"), "TIMESTAMP": len("2024-12-31 10:00:00.000000")}
 """Types of which Python prints six digits of a second, or none, and how many characters in all."""

@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slimdex.errors import CorruptError
-from slimdex.indexes.arrays import Rows
 from slimdex.system.atomic_files import FileRecord, publish
 
 IDS = "ids"
 """Role of the file in the state."""
-HASH = np.dtype("<i8")
+NUMBER = np.dtype("<u4")
+"""Of hashes and rows: of a million ids, one in 4,000 has the hash of another."""
 LEAST_LATER = 1024
 LATER_SHARE = 16
 """Another file is written after so many later rows, or one row in so many, if that is more."""
@@ -30,8 +30,8 @@ LATER_SHARE = 16
 class IdFile:
     """Hashes of ids (n,), in order, and the row of each (n,); some rows may be deleted."""
 
-    hashes: NDArray[np.int64]
-    rows: Rows
+    hashes: NDArray[np.uint32]
+    rows: NDArray[np.uint32]
 
     @classmethod
     def read(cls, folder: Path, record: FileRecord | None) -> IdFile:
@@ -39,7 +39,7 @@ class IdFile:
         if record is None:
             return NO_IDS
         record.check(folder)
-        table = np.memmap(folder / record.name, dtype=HASH, mode="r")
+        table = np.memmap(folder / record.name, dtype=NUMBER, mode="r")
         if len(table) % 2:
             raise CorruptError(f"{folder / record.name}: {len(table)} numbers; expected pairs")
         hashes, rows = table.reshape(2, -1)
@@ -48,13 +48,13 @@ class IdFile:
     def with_later(self, ids: Sequence[str], rows: Sequence[int]) -> IdFile:
         """Return these ids and those of later documents."""
         hashes = np.append(self.hashes, hashes_of(ids))
-        all_rows = np.append(self.rows, np.array(rows, dtype=np.int64))
+        all_rows = np.append(self.rows, np.array(rows, dtype=NUMBER))
         order = np.argsort(hashes, kind="stable")
         return IdFile(hashes[order], all_rows[order])
 
     def write(self, path: Path) -> FileRecord:
         """Write a file."""
-        table = np.stack([self.hashes, self.rows]).astype(HASH)
+        table = np.stack([self.hashes, self.rows])
         return publish(path, lambda new: new.write_bytes(table.tobytes()))
 
     def find(self, ids: Sequence[str]) -> list[int]:
@@ -68,7 +68,7 @@ class IdFile:
         return sorted(found)
 
 
-NO_IDS = IdFile(np.zeros(0, np.int64), np.zeros(0, np.int64))
+NO_IDS = IdFile(np.zeros(0, NUMBER), np.zeros(0, NUMBER))
 
 
 @dataclass
@@ -90,10 +90,10 @@ class LaterIds:
         self.stop = stop
 
 
-def hashes_of(ids: Sequence[str]) -> NDArray[np.int64]:
-    """A hash of 64 bits of each id."""
-    digests = (blake2b(id.encode(), digest_size=HASH.itemsize).digest() for id in ids)
-    return np.frombuffer(b"".join(digests), dtype=HASH).astype(np.int64)
+def hashes_of(ids: Sequence[str]) -> NDArray[np.uint32]:
+    """A hash of 32 bits of each id."""
+    digests = (blake2b(id.encode(), digest_size=NUMBER.itemsize).digest() for id in ids)
+    return np.frombuffer(b"".join(digests), dtype=NUMBER)
 
 
 def is_outgrown(reach: int, rows: int) -> bool:

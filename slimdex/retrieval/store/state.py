@@ -93,13 +93,15 @@ class LogFiles:
     Attributes
     ----------
     documents : name of the file of records.
-    offsets : name of the file that says where each row's record is.
+    offsets : name of the file that says where each block of records is.
     bytes : committed size of the records.
+    blocks : number of blocks of records.
     """
 
     documents: str = file_name("documents", 1)
     offsets: str = file_name("offsets", 1)
     bytes: int = 0
+    blocks: int = 0
 
 
 @dataclass(frozen=True)
@@ -513,6 +515,7 @@ class State:
         _check_name("flags", self.flags)
         _check_name("deletions", self.deletions)
         _whole("bytes of documents", self.log.bytes, 0)
+        _whole("blocks of documents", self.log.blocks, min(self.rows, 1))
         _check_column_files(self.column_files)
         if not 0 <= self.rows - self.column_rows <= MOST_TRAILING:
             raise ValueError(f"columns of {self.column_rows} rows; expected {self.rows}")

@@ -6,6 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from slimdex.indexes.reducers.linear import principal_axes
 from slimdex.indexes.reducers.moments import Moments
 from slimdex.indexes.tensors import load_tensors
 from tests.chance import CHANCE
@@ -64,10 +65,24 @@ def test_covariance_around_a_part_of_the_mean() -> None:
 
 
 def test_save_and_load(tmp_path: Path) -> None:
-    """A scatter is written without its lower half."""
+    """A scatter is written without its lower half, in float32."""
     moments, path = Moments(40).update(data(50, 40)), tmp_path / "m.safetensors"
     moments.save(path)
     assert len(load_tensors(path)[2]["scatter"]) == 40 * 41 // 2
     loaded = Moments.load(path)
     assert (loaded.n, loaded.mean.tolist()) == (moments.n, moments.mean.tolist())
-    assert loaded.scatter.tolist() == moments.scatter.tolist()
+    assert loaded.scatter.tolist() == moments.scatter.astype(np.float32).tolist()
+
+
+def test_saving_after_each_of_many_additions_changes_little(tmp_path: Path) -> None:
+    """Repeated rows have the rank of the distinct ones, also after rounding."""
+    X = np.repeat(data(20, 40), 10, axis=0)
+    moments = Moments(40)
+    for part in np.split(X, 100):
+        moments.update(part).save(tmp_path / "m.safetensors")
+        moments = Moments.load(tmp_path / "m.safetensors")
+    exact = Moments.of_rows(X)
+    values, _, rank = principal_axes(moments, beta=1.0)
+    expected = principal_axes(exact, beta=1.0)[0]
+    np.testing.assert_allclose(values, expected, rtol=0, atol=1e-6 * expected[0])
+    assert rank == 19

@@ -82,9 +82,9 @@ def test_adding_in_parts_equals_adding_at_once(tmp_path: Path, docstrings: list[
     for low in range(0, 1200, 250):
         parts.add(docstrings[low : low + 250])
     assert parts.index.snapshot.moments().n == whole.index.snapshot.moments().n
-    np.testing.assert_allclose(
-        parts.index.snapshot.moments().scatter, whole.index.snapshot.moments().scatter, rtol=1e-9
-    )
+    scatter = whole.index.snapshot.moments().scatter
+    limit = 1e-6 * scatter.max()  # of rounding to float32
+    np.testing.assert_allclose(parts.index.snapshot.moments().scatter, scatter, atol=limit)
     parts.reduce(Settings())
     queries = ["parse a date", "send an email"]
     results = [{h.id for h in hits} for hits in parts.search_many(queries)]
@@ -121,7 +121,7 @@ def test_delete(large: Collection, path: Path, docstrings: list[Document]) -> No
 
     expected = Moments(48).update(large.index.snapshot.vectors().take(kept))
     np.testing.assert_allclose(
-        large.index.snapshot.moments().covariance(), expected.covariance(), atol=1e-8
+        large.index.snapshot.moments().covariance(), expected.covariance(), atol=1e-4
     )
     large.close()
     with Collection.open(path, WordEncoder()) as again:

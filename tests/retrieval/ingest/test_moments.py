@@ -41,7 +41,7 @@ def opened(path: Path) -> Collection:
 
 
 def check(collection: Collection) -> None:
-    """Compare the moments of the index with those computed from the live rows' vectors."""
+    """Compare the moments of the index with those of the live rows; scatters are in float32."""
     snapshot = collection.index.snapshot
     X = snapshot.vectors().take(snapshot.searchable_rows()).astype(np.float64)
     moments = snapshot.moments()
@@ -49,7 +49,7 @@ def check(collection: Collection) -> None:
     if not len(X):
         return
     np.testing.assert_allclose(moments.mean, X.mean(axis=0), atol=1e-9)
-    np.testing.assert_allclose(moments.covariance(), np.cov(X.T, bias=True), atol=1e-9)
+    np.testing.assert_allclose(moments.covariance(), np.cov(X.T, bias=True), atol=1e-5)
 
 
 def file_of(collection: Collection) -> str:

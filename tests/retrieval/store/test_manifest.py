@@ -15,14 +15,15 @@ from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.store.manifest import Checksums, Manifest
 from slimdex.retrieval.store.row_flags import RowSets
-from slimdex.retrieval.store.state import ColumnFile, State
+from slimdex.retrieval.store.state import ColumnFile, LogFiles, State
 from slimdex.system.index_names import MANIFEST
 from tests.encoders import WordEncoder
 
 
 def manifest(rows: int) -> Manifest:
     files = [ColumnFile("columns-000001.parquet", 1, "", 0, rows)] if rows else []
-    state = State({"type": "given"}, 4, Settings(), rows=rows, column_files=files)
+    log = LogFiles(blocks=rows)
+    state = State({"type": "given"}, 4, Settings(), rows=rows, log=log, column_files=files)
     return Manifest(state, {"n": "BIGINT"})
 
 
