@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, Unpack, overload
 
@@ -660,8 +661,8 @@ class Collection:
         """Encode all documents again by another encoder, or go on with it.
 
         Searches are answered by the old vectors until all documents have new ones; then one commit
-        replaces vectors, encoder, and fit. A kill loses the last 256 passages at most. Documents
-        can be added meanwhile.
+        replaces vectors, encoder, and fit. A kill loses some seconds of work. Documents can be
+        added meanwhile.
 
         Raises `InputError` if there is no such encoder, or it is the index's own.
 
@@ -674,7 +675,7 @@ class Collection:
             end.
         """
         new_encoder = next_encoder(self.index) if encoder is None else as_encoder(encoder)
-        seconds = None if minutes is None else 60 * minutes
+        seconds = inf if minutes is None else 60 * minutes
         return replace_vectors(self.index, new_encoder, seconds)
 
     def undo_migration(self) -> None:

@@ -29,7 +29,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, chain, pairwise
 
-from .documents import Document, Part, content
+from .documents import Part, content
 from .lexical.tokens import INVISIBLE
 
 Count = Callable[[Sequence[str]], Sequence[int]]
@@ -102,17 +102,6 @@ def is_long(text: str, tokens: int) -> bool:
     A word is a token or several, and no tokenizer's tokens have `LONGEST_UNIT` characters each.
     """
     return len(text) > LONGEST_UNIT * tokens or len(text.split()) > tokens
-
-
-def contents_of_passages(document: Document, count: Count, length: int) -> list[str]:
-    """Texts to encode of a document's stored passages, each with its context, as when it was added.
-
-    `length` is the largest number of tokens of a passage, including special ones and context.
-    """
-    if not document.passages:
-        return [document.content]
-    cutter = _Cutter(document.title, document.text, document.parts, count, length)
-    return [cutter.content_of(start, end) for start, end in document.passages]
 
 
 def headings_of(parts: Sequence[Part], start: int, end: int) -> tuple[str, ...]:
@@ -248,18 +237,6 @@ class _Cutter:
         for i, section in enumerate(_sections(self._text, self._parts)):
             pieces += self._of_section(i, section)
         return [self._passage(piece) for piece in self._join_small(pieces)]
-
-    def content_of(self, start: int, end: int) -> str:
-        """Text to encode of the passage that was cut from start to end."""
-        headings = headings_of(self._parts, start, end)
-        if self._is_code:
-            # Leave out names of code that do not fit, as when the text was cut.
-            headings = tuple(chain.from_iterable(heading.split(".") for heading in headings))
-            tokens = self._count([self._text[start:end]])[0] - self._special
-            piece = self._fitting(start, end, headings, tokens)
-            if piece is not None:
-                headings = piece.headings
-        return content(self._context(headings)[0], self._text[start:end])
 
     def _of_code(self, sections: Sequence[_Section], depth: int) -> list[_Piece]:
         """Cut definitions at this depth: each is a piece if it fits, else cut at inner ones."""

@@ -9,15 +9,14 @@ from itertools import count, pairwise
 from pathlib import Path
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
-from slimdex.retrieval.documents import Document, Part
+from slimdex.retrieval.documents import Part
 from slimdex.retrieval.encoders.transformer import TransformerEncoder
 from slimdex.retrieval.passages import (
     SHARE,
     Passage,
-    contents_of_passages,
     headings_of,
     part_at,
 )
@@ -119,20 +118,6 @@ def test_no_definition_that_fits_is_cut(code: str, length: int) -> None:
                 (name,) = re.findall(rf"(?:class|def) {node.name}\b", text)
                 holders = [p for p in found if text in extract.text[p.start : p.end]]
                 assert holders, f"{name} is cut"
-
-
-@given(code=written(), title=TITLES, length=st.integers(24, 80))
-def test_stored_passages_of_code_are_encoded_as_when_added(
-    code: str, title: str, length: int
-) -> None:
-    extract = source_code.read(code, ".py")
-    added = cut(title, extract.text, extract.parts, words, length)
-    assume(len(added) > 1)
-    spans = [(passage.start, passage.end) for passage in added]
-    stored = Document("a", extract.text, title=title, parts=extract.parts, passages=spans)
-    assert contents_of_passages(stored, words, length) == [
-        passage.content(extract.text) for passage in added
-    ]
 
 
 SHOP = """\

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from functools import partial
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -207,7 +208,7 @@ def _encode_again(
     with console.progress():
         # Without --model, use the encoder of the last run.
         new_encoder = next_encoder(opened) if encoder.model is None else encoder.open()
-        seconds = None if minutes is None else 60 * minutes
+        seconds = inf if minutes is None else 60 * minutes
         replaced = replace_vectors(opened, new_encoder, seconds)
     for text in replaced.notes:
         console.note(text)

@@ -16,7 +16,7 @@ from slimdex.system.workers import IN_THIS_PROCESS, PartError, Workers
 
 from .base import Encoder, Lengths, LimitedEncoder
 
-ENCODING = "encoding characters"
+ENCODING = "encoding passages"
 """Stage of progress."""
 WINDOW_TEXTS = 1024
 """Texts encoded at a time, in one of several processes."""

@@ -51,7 +51,7 @@ wait."""
 
 
 @dataclass(frozen=True)
-class WaitingRows:
+class RowsToEncode:
     """The next rows to encode: a snapshot's, from `first` on, with their documents' ids.
 
     The texts of those that are `deleted` (m,) for good are empty.
@@ -62,6 +62,35 @@ class WaitingRows:
     ids: Sequence[str]
     texts: Sequence[str]
     deleted: Rows
+
+
+@dataclass
+class Pace:
+    """How much to encode between two commits, which take about `seconds`.
+
+    Attributes
+    ----------
+    limit : characters until the next commit.
+    """
+
+    seconds: float
+    limit: int
+
+    @classmethod
+    def of(cls, index: Index, seconds: float = inf) -> Pace:
+        """The pace of an index's workers; a limited time is divided into `COMMITS`."""
+        is_here = index.workers is IN_THIS_PROCESS
+        pace = SECONDS if is_here else SECONDS_IN_PROCESSES
+        if seconds < pace:
+            return cls(seconds / COMMITS, LEAST_CHARACTERS)
+        return cls(pace, FIRST_CHARACTERS if is_here else FIRST_IN_PROCESSES)
+
+    def took(self, encoded: EncodedTexts) -> None:
+        """Adapt the limit to the time that encoding some texts took."""
+        if encoded.characters:
+            enough = int(encoded.characters * self.seconds / max(encoded.seconds, 1e-3))
+            most = min(GROWTH * self.limit, MOST_CHARACTERS)
+            self.limit = min(max(enough, LEAST_CHARACTERS), most)
 
 
 def encode_waiting(index: Index, seconds: float = inf) -> tuple[AdditionReport, Texts]:
@@ -111,17 +140,13 @@ def encode_until(index: Index, goal: int, end: float = inf) -> tuple[AdditionRep
     report = AdditionReport()
     texts = Texts()
     start = index.state.encoded
-    between = SECONDS if index.workers is IN_THIS_PROCESS else SECONDS_IN_PROCESSES
-    limit = FIRST_CHARACTERS if index.workers is IN_THIS_PROCESS else FIRST_IN_PROCESSES
-    if end - monotonic() < between:
-        between = (end - monotonic()) / COMMITS
-        limit = LEAST_CHARACTERS
+    pace = Pace.of(index, end - monotonic())
     stored = index.read(_deleted_texts)
     while index.state.encoded < min(goal, index.state.rows) and monotonic() < end:
-        rows = index.read(_next_rows, limit)
-        with _counting(rows, start):
+        rows = index.read(lambda snapshot: next_rows(snapshot, snapshot.state.encoded, pace.limit))
+        with counting(rows, start):
             encoded = encode(index, rows.manifest.state, rows.ids, rows.texts, stored)
-        limit = _next_limit(limit, encoded, between)
+        pace.took(encoded)
         with index.change() as change:
             if not _is_next(change.base.manifest, rows):
                 continue  # others have renumbered the rows, or replaced the encoder
@@ -138,13 +163,12 @@ def _deleted_texts(snapshot: Snapshot) -> StoredTexts:
     return StoredTexts.of(snapshot.store, snapshot.document_rows.first_rows(rows))
 
 
-def _next_rows(snapshot: Snapshot, limit: int) -> WaitingRows:
-    """The next rows that wait, of about `limit` characters together.
+def next_rows(snapshot: Snapshot, first: int, limit: int) -> RowsToEncode:
+    """The rows from `first` on, of about `limit` characters together.
 
     A long document may be left half encoded.
     """
-    first = snapshot.state.encoded
-    deleted = _deleted_for_good(snapshot)
+    deleted = _deleted_for_good(snapshot, first)
     is_deleted = set(deleted.tolist())
     ids = list[str]()
     texts = list[str]()
@@ -156,7 +180,7 @@ def _next_rows(snapshot: Snapshot, limit: int) -> WaitingRows:
         texts.append("" if row in is_deleted else text)
         characters += len(texts[-1]) + TEXT_CHARACTERS
     deleted = deleted[: np.searchsorted(deleted, first + len(texts))]
-    return WaitingRows(snapshot.manifest, first, ids, texts, deleted)
+    return RowsToEncode(snapshot.manifest, first, ids, texts, deleted)
 
 
 def _texts_from(snapshot: Snapshot, first: int) -> Iterator[tuple[int, str, str]]:
@@ -168,14 +192,13 @@ def _texts_from(snapshot: Snapshot, first: int) -> Iterator[tuple[int, str, str]
                 yield row, record.document.id, text
 
 
-def _deleted_for_good(snapshot: Snapshot) -> Rows:
-    """Rows that wait and that were deleted before the last change: undoing does not restore them.
+def _deleted_for_good(snapshot: Snapshot, first: int) -> Rows:
+    """Rows from `first` on that were deleted before the last change: undoing restores none.
 
-    If that change can't be undone, all deleted rows that wait.
+    If that change can't be undone, all deleted rows from there on.
     """
-    state = snapshot.state
-    deleted = from_row(snapshot.deleted, state.encoded)
-    record = state.files.get("before")
+    deleted = from_row(snapshot.deleted, first)
+    record = snapshot.state.files.get("before")
     if record is not None and len(deleted):
         before = Manifest.read(snapshot.path, record.name)
         is_later = deleted >= before.state.rows
@@ -183,7 +206,7 @@ def _deleted_for_good(snapshot: Snapshot) -> Rows:
     return deleted
 
 
-def _is_next(now: Manifest, rows: WaitingRows) -> bool:
+def _is_next(now: Manifest, rows: RowsToEncode) -> bool:
     """Whether some rows still are the next ones to encode, and by the same encoder.
 
     Those that were deleted must be so still: they have no vector.
@@ -193,17 +216,9 @@ def _is_next(now: Manifest, rows: WaitingRows) -> bool:
     return is_next and now.keeps_rows_of(then) and bool(contains(now.deleted, rows.deleted).all())
 
 
-def _next_limit(limit: int, encoded: EncodedTexts, seconds: float) -> int:
-    """Characters to encode until the next commit, in `seconds`, given how long the last took."""
-    if not encoded.characters:
-        return limit
-    enough = int(encoded.characters * seconds / max(encoded.seconds, 1e-3))
-    return min(max(enough, LEAST_CHARACTERS), GROWTH * limit, MOST_CHARACTERS)
-
-
 @contextmanager
-def _counting(rows: WaitingRows, start: int) -> Iterator[None]:
-    """Report the progress of some rows as progress of all that wait since row `start`."""
+def counting(rows: RowsToEncode, start: int) -> Iterator[None]:
+    """Report the progress of some rows as progress of all from row `start` on."""
     total = rows.manifest.state.rows - start
 
     def of_all(stage: str, done: int, characters: int) -> tuple[int, int] | None:

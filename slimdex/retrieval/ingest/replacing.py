@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from time import perf_counter
+from math import inf
+from time import monotonic
 
 import numpy as np
 
@@ -18,23 +19,18 @@ from slimdex.indexes.arrays import Matrix, Rows, batches, without
 from slimdex.indexes.reducers.moments import Moments
 from slimdex.indexes.vectors.vector_file import VectorFile
 from slimdex.system.append_only import sync
-from slimdex.system.progress import progress
 
 from ..encoders.adapters import plain_spec
 from ..encoders.base import Encoder, as_recorded, is_same_encoder
-from ..encoders.encoding import encode_all, partly_read
 from ..index import Index
 from ..store.index_files import with_moments
-from ..store.manifest import Manifest
 from ..store.next_commit import AppendedFile, Change
-from ..store.readings import PartlyRead
 from ..store.snapshot import Snapshot
 from ..store.state import Replacement, State, center_text
 from ..store.work_folder import work_folder
+from .encode import Pace, RowsToEncode, counting, next_rows
 from .fitting import FitResult, commit_fit, fit_in
-
-COMMITTED_ROWS = 256
-"""Rows encoded between two commits, lost by a kill."""
+from .text_vectors import NO_TEXTS, EncodedTexts, encode
 
 
 @dataclass(frozen=True)
@@ -47,28 +43,26 @@ class ReplacementReport:
     notes: tuple[str, ...] = ()  # of the fit, for the user
 
 
-def replace_vectors(
-    index: Index, encoder: Encoder, seconds: float | None = None
-) -> ReplacementReport:
+def replace_vectors(index: Index, encoder: Encoder, seconds: float = inf) -> ReplacementReport:
     """Encode documents again by another encoder, or resume this, for about `seconds`.
 
-    A run encodes at least one window. It ends after the window in which its time is up, or with the
-    commit that replaces the vectors. Raises `InputError` if the index has this encoder, or is
-    moving to a third one.
+    A run makes at least one commit. It ends after the one in which its time is up, or with that
+    which replaces the vectors. Raises `InputError` if the index has this encoder, or is moving to a
+    third one.
     """
-    start = perf_counter()
+    end = monotonic() + seconds
     encoder = _begin(index, encoder)
+    pace = Pace.of(index, seconds)
     while (replacement := index.state.replacement) is not None:
         total = index.state.rows
-        progress("encoding again", replacement.rows, total)
         if replacement.rows == total:
-            notes = _finish(index, encoder)
+            notes = _finish(index, pace)
             if notes is not None:
                 return ReplacementReport(total, total, finished=True, notes=tuple(notes))
             continue
-        _encode_window(index, encoder)
+        _encode_next(index, pace)
         now = index.state
-        if now.replacement and seconds is not None and perf_counter() - start >= seconds:
+        if now.replacement and monotonic() >= end:
             return ReplacementReport(now.replacement.rows, now.rows)
 
     # Another process has finished the migration or given it up.
@@ -124,49 +118,39 @@ def _begin(index: Index, encoder: Encoder) -> Encoder:
         return encoder
 
 
-def _encode_window(index: Index, encoder: Encoder) -> None:
+def _encode_next(index: Index, pace: Pace) -> None:
     """Encode the next rows, and commit their vectors unless rows were renumbered meanwhile."""
 
-    def read(snapshot: Snapshot) -> tuple[Manifest, Matrix, PartlyRead]:
-        """Encode without the writer lock; also return the manifest to compare with."""
-        rows = _next_rows(snapshot.state)
-        return snapshot.manifest, *_encode_rows(snapshot, encoder, rows)
+    def read(snapshot: Snapshot) -> RowsToEncode:
+        replacement = snapshot.state.replacement
+        first = replacement.rows if replacement else snapshot.state.rows
+        return next_rows(snapshot, first, pace.limit)
 
-    before, vectors, partly = index.read(read)
+    rows = index.read(read)
+    state = rows.manifest.state
+    if state.replacement is None:
+        return
+    with counting(rows, 0):
+        encoded = encode(index, _with_new_vectors(state), rows.ids, rows.texts, NO_TEXTS)
+    pace.took(encoded)
     with index.change() as change:
         now = change.base.manifest
-        if now.keeps_rows_of(before) and now.state.replacement == before.state.replacement:
-            _append(change, vectors, partly)
+        if now.keeps_rows_of(rows.manifest) and now.state.replacement == state.replacement:
+            _append(change, encoded)
 
 
-def _next_rows(state: State) -> Rows:
-    """Rows of the next window, which have no new vector yet; empty if none are left."""
-    first = state.replacement.rows if state.replacement else state.rows
-    return np.arange(first, min(first + COMMITTED_ROWS, state.rows))
-
-
-def _encode_rows(snapshot: Snapshot, encoder: Encoder, rows: Rows) -> tuple[Matrix, PartlyRead]:
-    """Return vectors (n, dim) of rows, and how much was read of texts that were read in part.
-
-    Vectors are zero for deleted rows and those without text.
-    """
-    vectors: Matrix = np.zeros((len(rows), encoder.dim), dtype=np.float32)
-    positions = np.flatnonzero(~np.isin(rows, snapshot.hidden))
-    searchable = rows[positions]
-    texts = snapshot.contents(searchable, encoder)
-    vectors[positions], lengths = encode_all(encoder, texts, encoder.dim)
-    return vectors, partly_read(searchable, lengths)
-
-
-def _append(change: Change, vectors: Matrix, partly: PartlyRead) -> None:
+def _append(change: Change, encoded: EncodedTexts) -> None:
     """Commit the vectors of the next rows, and how much of their texts was read."""
     # The first vectors set the center that is subtracted from int8 or int4 vectors.
     state = change.next_state()
     replacement = state.replacement
     assert replacement is not None
     first = replacement.rows
-    if not first:
-        replacement = replace(replacement, center=center_text(replacement.vectors, vectors))
+    vectors = encoded.vectors.rows(0, len(encoded.vectors))
+    has_vector = np.flatnonzero(vectors.any(axis=1))
+    if not replacement.center and len(has_vector):
+        center = center_text(replacement.vectors, vectors[has_vector])
+        replacement = replace(replacement, center=center)
 
     file = replacement.vector_file(change.path)
     before = file.nbytes
@@ -175,11 +159,11 @@ def _append(change: Change, vectors: Matrix, partly: PartlyRead) -> None:
         sync(change.path)  # the file is new, so its name must be durable, too
     state = replace(state, replacement=replace(replacement, rows=len(file)))
     change.readings.forget(first, len(file))
-    change.readings.add(partly)
+    change.readings.add({first + position: read for position, read in encoded.partly.items()})
     change.commit(state, grown=[AppendedFile(file, before)])
 
 
-def _finish(index: Index, encoder: Encoder) -> list[str] | None:
+def _finish(index: Index, pace: Pace) -> list[str] | None:
     """Fit the new vectors, and replace the old ones; return the notes of the fit.
 
     Returns None, so that the caller tries again, if some rows have no new vector yet, or if others
@@ -208,9 +192,8 @@ def _finish(index: Index, encoder: Encoder) -> list[str] | None:
             goes_on = replacement is not None and replacement.vectors == state.replacement.vectors
             if not goes_on or not now.keeps_rows_of(snapshot.manifest):
                 return None
-            while len(rows := _next_rows(index.state)):
-                with index.change() as change:
-                    _append(change, *_encode_rows(change.base, encoder, rows))
+            while (new := index.state.replacement) is not None and new.rows < index.state.rows:
+                _encode_next(index, pace)
             with index.change() as change:
                 return _commit(change, fitted, snapshot, moments)
 

@@ -11,7 +11,7 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import NDArray
 
-from slimdex.indexes.arrays import Matrix, Rows, batches
+from slimdex.indexes.arrays import NO_ROWS, Matrix, Rows, batches
 from slimdex.system.workers import Workers
 
 from ..encoders.base import Encoder, Lengths
@@ -71,6 +71,9 @@ class StoredTexts:
         is_stored = self.digests[positions] == digests
         rows = self.rows[positions].tolist()
         return dict(compress(zip(texts, rows, strict=True), is_stored))
+
+
+NO_TEXTS = StoredTexts(np.zeros(0, dtype=DIGEST), NO_ROWS)
 
 
 @dataclass(frozen=True)

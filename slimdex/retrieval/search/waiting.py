@@ -104,16 +104,9 @@ class WaitingRows:
         X: Matrix = np.zeros((len(unknown), dim), dtype=np.float32)
         if len(unknown):
             with suppress(InputError):
-                X, _ = encode_all(self.encoder(), self._contents(unknown), dim)
+                X, _ = encode_all(self.encoder(), self.snapshot.contents(unknown), dim)
         self.vectors.update(zip(unknown.tolist(), X, strict=True))
         return np.stack([self.vectors[row] for row in rows.tolist()])
-
-    def _contents(self, rows: Rows) -> list[str]:
-        """Text to encode of each row."""
-        firsts = self.snapshot.document_rows.documents(rows).tolist()
-        records = self.snapshot.store.records_of(sorted({*firsts}))
-        pairs = zip(firsts, rows.tolist(), strict=True)
-        return [records[first].contents[row - first] for first, row in pairs]
 
 
 def merged(some: ScoredRows, others: ScoredRows) -> ScoredRows:

@@ -21,10 +21,8 @@ from slimdex.indexes.vectors.vector_file import VectorFile
 from slimdex.system.once import Once, cached_property
 
 from ..documents import Document, passage_content
-from ..encoders.base import CountingEncoder, Encoder
 from ..lexical.code_files import CodeFile
 from ..lexical.word_index import WordIndex
-from ..passages import contents_of_passages
 from .column_facts import arrow_table
 from .document_store import DocumentStore
 from .engine import Engine
@@ -390,23 +388,12 @@ class Snapshot:
             texts.append(passage_content(documents[first], row - first))
         return texts
 
-    def contents(self, rows: Rows, encoder: Encoder) -> list[str]:
-        """Text to encode of each row: the headings above its passage, then the passage.
-
-        If texts are not cut, or the encoder can't count tokens, these are the `texts`.
-        """
-        length = self.state.passages
-        if length is None or not isinstance(encoder, CountingEncoder):
-            return self.texts(rows)
+    def contents(self, rows: Rows) -> list[str]:
+        """Text to encode of each row: the headings above its passage, then the passage."""
         firsts = self.document_rows.documents(rows).tolist()
-        passages = {}
-        for first, document in self.documents(sorted({*firsts})).items():
-            passages[first] = contents_of_passages(document, encoder.token_counts, length)
-
-        contents = []
-        for first, row in zip(firsts, rows.tolist(), strict=True):
-            contents.append(passages[first][row - first])
-        return contents
+        records = self.store.records_of(sorted({*firsts}))
+        pairs = zip(firsts, rows.tolist(), strict=True)
+        return [records[first].contents[row - first] for first, row in pairs]
 
     def vectors(self, rows: int | None = None) -> VectorFile:
         """The encoder's vectors on disk, or the first `rows` of them."""

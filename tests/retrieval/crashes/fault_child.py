@@ -24,7 +24,7 @@ from slimdex.retrieval.cli.errors import user_message
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders import encoding
-from slimdex.retrieval.ingest import adding, batches, encode, preparing, replacing
+from slimdex.retrieval.ingest import adding, batches, encode, preparing
 from slimdex.retrieval.ingest.adding import add
 from slimdex.retrieval.ingest.addition import Addition
 from slimdex.retrieval.ingest.repairing import verify
@@ -213,13 +213,15 @@ class Child:
     def do(self) -> None:
         job = self.job
         signal.alarm(TOO_LONG)  # a hang ends in a signal
-        encoding.WINDOW_TEXTS = replacing.COMMITTED_ROWS = 16
+        encoding.WINDOW_TEXTS = encode.LEAST_ROWS = 16
         preparing.MOST_FEW = 10
         vars(next_commit).update(MOST_TRAILING=4)  # so that columns are written
         ids.LEAST_LATER = 4
+        if job.operation in (*RESUMED, *BATCHED):
+            encode.FIRST_CHARACTERS, encode.GROWTH = 1, 1
         if size := BATCHED.get(job.operation):
             batches.MOST_DOCUMENTS = encode.LEAST_ROWS = size
-            adding.MOST_ENCODED_FIRST, encode.FIRST_CHARACTERS, encode.GROWTH = -1, 1, 1
+            adding.MOST_ENCODED_FIRST = -1
         self.faults.faults_disarm.restype = ctypes.c_long
         self.faults.faults_arm(
             job.folder.encode(),

@@ -15,7 +15,7 @@ from slimdex.errors import InputError
 from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
-from slimdex.retrieval.ingest import fitting, replacing
+from slimdex.retrieval.ingest import encode, fitting, replacing
 from slimdex.retrieval.ingest.repairing import repair, verify
 from slimdex.retrieval.search.request import SearchRequest
 from tests.encoders import ReadingEncoder, WordEncoder
@@ -27,7 +27,10 @@ Found = list[list[tuple[str, float]]]
 
 @pytest.fixture(autouse=True)
 def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replacing, "COMMITTED_ROWS", 16)
+    monkeypatch.setattr(encode, "LEAST_ROWS", 16)
+    monkeypatch.setattr(encode, "FIRST_CHARACTERS", 1)
+    monkeypatch.setattr(encode, "GROWTH", 1)
+    monkeypatch.setattr(encode, "LEAST_CHARACTERS", 1)
 
 
 def documents(start: int = 0, stop: int = 100) -> list[dict[str, str]]:
