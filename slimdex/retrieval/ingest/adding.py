@@ -216,7 +216,7 @@ def _add_batch(
         # Under the lock. If others have changed the same documents, the columns or the encoder
         # meanwhile, prepare again.
         stack.enter_context(index.turn())
-        if addition.vectors is not None:
+        if addition.vectors is not None and index.state.waits:
             encode_until(index, index.state.rows)  # what others have entered meanwhile
         if not prepared.comparison.holds_for(index.snapshot):
             prepared = prepare(index, addition, encodes=encodes_now)

@@ -274,12 +274,18 @@ class DocumentStore:
             LEFT JOIN changed USING ("row"))"""
 
     def _table(self, name: str, sql: str, values: Sequence[Any]) -> None:
-        """Make a table of a query in this commit's schema, once in each session."""
-        with self.session() as session:
-            schema = self._schema(session)
-            if name not in self._tables:
-                session.create(schema, f"TABLE {name}", sql, values)
-                self._tables.add(name)
+        """Make a table of a query in this commit's schema, once in each session.
+
+        Raises the errors of `reading`: others may have removed the files of columns.
+        """
+        try:
+            with self.session() as session:
+                schema = self._schema(session)
+                if name not in self._tables:
+                    session.create(schema, f"TABLE {name}", sql, values)
+                    self._tables.add(name)
+        except duckdb.Error as error:
+            raise self._read_error(error) from error
 
     def fetch(self, sql: str, values: Sequence[Any] = ()) -> list[Any]:
         """All rows of a query."""

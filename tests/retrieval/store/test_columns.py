@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime, time, timedelta, timezone, tzinfo
 from decimal import Decimal
 from pathlib import Path
@@ -13,11 +14,14 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
+from slimdex.errors import UnreadableError
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.ingest.repairing import repair, verify
 from slimdex.retrieval.store import next_commit
-from slimdex.retrieval.store.state import MOST_TRAILING
+from slimdex.retrieval.store.document_store import DocumentStore
+from slimdex.retrieval.store.engine import Session
+from slimdex.retrieval.store.state import MOST_TRAILING, ColumnFile
 from slimdex.system.duckdb_library import identifier
 from tests.chance import CHANCE
 from tests.encoders import WordEncoder
@@ -262,3 +266,34 @@ def test_columns_derived_again_are_the_same(
             given = metadata[int(document.id[1:])]
             known = {name: value for name, value in document.metadata.items() if value is not None}
             assert told(known) == told(given)
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda store: store.origins_of_place("notes"),
+        lambda store: store.fetch("SELECT id FROM documents"),
+        lambda store: store.rows_where("true", store.rows),
+    ],
+)
+def test_files_that_others_have_removed_are_unreadable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read: Callable[[DocumentStore], object]
+) -> None:
+    """So a reader tries again with the newest commit."""
+    monkeypatch.setattr(next_commit, "MOST_TRAILING", 0)
+    path = tmp_path / "i"
+    with Collection.create(path, WordEncoder()) as writer, Collection.open(path) as reader:
+        writer.add([Document(str(i), f"word{i}") for i in range(9)])
+        writer.delete(["3"])
+        columns = Session.columns
+
+        def columns_then_compact(session: Session, files: Sequence[ColumnFile]) -> Any:
+            found = columns(session, files)
+            monkeypatch.setattr(Session, "columns", columns)
+            writer.compact()
+            return found
+
+        monkeypatch.setattr(Session, "columns", columns_then_compact)
+        with pytest.raises(UnreadableError):
+            read(reader.index.snapshot.store)
+        read(reader.index.snapshot.store)
