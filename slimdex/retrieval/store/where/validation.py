@@ -125,7 +125,8 @@ def limiting(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
     def interrupt() -> None:
         wait = seconds
         while not over.wait(wait):
-            connection.interrupt()
+            with suppress(duckdb.Error):  # closed meanwhile
+                connection.interrupt()
             wait = INTERRUPTION_SECONDS  # a query that starts later would miss the first one
 
     watch = Thread(target=interrupt, daemon=True)
