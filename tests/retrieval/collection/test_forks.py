@@ -188,6 +188,8 @@ AMID_WORK = """
             own.add([{"id": f"c{time.monotonic_ns()}", "text": "stars"}])
 
     opened = Collection.open(sys.argv[1], WordEncoder())
+    opened.add([{"id": "p", "text": "rivers"}])  # a fork amid Python's imports would hang
+    opened.delete(["p"])
     stopped = threading.Event()
     threads = [threading.Thread(target=work) for work in (search, search, write)]
     for thread in threads:
