@@ -7,8 +7,10 @@ the standard library for them. slimdex runs SQL only.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from slimdex.system.forks import not_inherited
@@ -30,13 +32,24 @@ else:
     duckdb = _Library()
 
 
+_STARTING = Lock()
+"""Held while DuckDB starts: its own locks would stay held in a fork amid that."""
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_STARTING.acquire,
+        after_in_parent=_STARTING.release,
+        after_in_child=_STARTING.release,
+    )
+
+
 def connect(config: Mapping[str, Any] | None = None) -> duckdb.DuckDBPyConnection:
     """Start DuckDB in memory, in UTC, so that no cast depends on the machine's time zone.
 
     >>> connect().execute("SELECT TIMESTAMPTZ '2024-05-01 22:00+09' < '2024-05-02'").fetchall()
     [(True,)]
     """
-    connection = not_inherited(duckdb.connect(config=dict(config or {})))
+    with _STARTING:
+        connection = not_inherited(duckdb.connect(config=dict(config or {})))
     connection.execute("SET GLOBAL TimeZone = 'UTC'")  # of all its cursors
     return connection
 

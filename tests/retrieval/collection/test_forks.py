@@ -188,8 +188,6 @@ AMID_WORK = """
             own.add([{"id": f"c{time.monotonic_ns()}", "text": "stars"}])
 
     opened = Collection.open(sys.argv[1], WordEncoder())
-    opened.add([{"id": "p", "text": "rivers"}])  # a fork amid Python's imports would hang
-    opened.delete(["p"])
     stopped = threading.Event()
     threads = [threading.Thread(target=work) for work in (search, search, write)]
     for thread in threads:
@@ -206,6 +204,22 @@ AMID_WORK = """
 @pytest.mark.slow
 def test_forks_amid_searches_and_changes_work_with_indexes_of_their_own(path: Path) -> None:
     assert run(AMID_WORK, path).splitlines() == [str([0] * 10), "18 []"]
+
+
+AMID_START = """
+    from slimdex.system.duckdb_library import connect
+
+    for thread in [threading.Thread(target=connect, daemon=True) for _ in range(3)]:
+        thread.start()
+    time.sleep(float(sys.argv[1]))
+    print(status(connect))
+"""
+
+
+@pytest.mark.slow
+def test_a_fork_amid_the_start_of_duckdb_hangs_at_none_of_its_locks() -> None:
+    for milliseconds in range(0, 40, 4):
+        assert run(AMID_START, f"{milliseconds / 1000}") == "0\n"
 
 
 IN_A_POOL = """
