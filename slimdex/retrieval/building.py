@@ -145,10 +145,10 @@ def request(index: Index, settings: Settings) -> None:
     """Record other settings for an unfinished build; on a finished one, use `Collection.reduce`."""
     with index.change() as change:
         _check_unfinished(index)
-        state = change.state
-        requested = settings.checked(state.dim)
-        fit = state.fit | {"provisional": 1} if state.fit and requested != state.requested else {}
-        change.commit(replace(state, requested=requested, fit=fit or state.fit))
+        state = replace(change.state, requested=settings.checked(change.state.dim))
+        if state.fit and state.requested != change.state.requested:
+            state = replace(state, fit=state.fit | {"provisional": 1})
+        change.commit(state)
 
 
 @contextmanager

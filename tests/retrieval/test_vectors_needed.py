@@ -1,4 +1,4 @@
-"""What needs the vectors of all documents refuses an index in which some wait for theirs."""
+"""Evaluation, tuning, exports and the like refuse an index that is only partly encoded."""
 
 from __future__ import annotations
 

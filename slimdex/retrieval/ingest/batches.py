@@ -23,7 +23,7 @@ from .addition import DuplicateKeyError, Missing
 from .text_vectors import DIGEST, digests_of
 
 MOST_SECONDS = 5.0
-"""Time to read a batch."""
+"""Longest time that documents are read before they are committed."""
 MOST_CHARACTERS = 1 << 25
 MOST_DOCUMENTS = 1 << 15
 LEAST_DOCUMENTS = 2

@@ -112,7 +112,7 @@ def encode_waiting(index: Index, seconds: float = inf) -> tuple[AdditionReport, 
                 with index.encoding():
                     report, texts = encode_until(index, goal, end)
                     # The notes of an earlier fit do not hold any more.
-                    notes = finish_fit(index)
+                    notes = _finish_fit(index)
                     return (report if notes is None else replace(report, notes=notes)), texts
             except InUseError:
                 now = index.state.encoded
@@ -129,7 +129,7 @@ def encode_waiting(index: Index, seconds: float = inf) -> tuple[AdditionReport, 
 
 def _is_behind(state: State, goal: int) -> bool:
     """Whether rows before `goal` wait, or a fit of all rows."""
-    return state.encoded < min(goal, state.rows) or (not state.waits and _is_provisional(state))
+    return state.encoded < min(goal, state.rows) or (not state.waits and state.is_provisional)
 
 
 def encode_until(index: Index, goal: int, end: float = inf) -> tuple[AdditionReport, Texts]:
@@ -207,13 +207,10 @@ def _deleted_for_good(snapshot: Snapshot, first: int) -> Rows:
 
 
 def _is_next(now: Manifest, rows: RowsToEncode) -> bool:
-    """Whether some rows still are the next ones to encode, and by the same encoder.
-
-    Those that were deleted must be so still: they have no vector.
-    """
+    """Whether some rows still are the next ones to encode, and by the same encoder."""
     then = rows.manifest
     is_next = now.state.encoded == rows.first and now.state.encoder == then.state.encoder
-    return is_next and now.keeps_rows_of(then) and bool(contains(now.deleted, rows.deleted).all())
+    return is_next and now.keeps_rows_of(then)
 
 
 @contextmanager
@@ -232,26 +229,21 @@ def counting(rows: RowsToEncode, start: int) -> Iterator[None]:
         yield
 
 
-def _is_provisional(state: State) -> bool:
-    """Whether an index has a fit of its first rows only, and is to be fitted to all of them."""
-    return "provisional" in state.fit
-
-
 def _refit_grown(index: Index) -> None:
     """Fit a new index again while rows wait, if it has grown by `REFIT_GROWTH`."""
     state = index.state
     has_grown = state.encoded >= REFIT_GROWTH * max(int(state.fit.get("rows", 0)), 1)
-    if state.waits and _is_provisional(state) and has_grown:
+    if state.waits and state.is_provisional and has_grown:
         with suppress(InputError):  # too few rows yet for what was requested
             refit(index, state.requested, "with the last")
 
 
-def finish_fit(index: Index) -> list[str] | None:
+def _finish_fit(index: Index) -> list[str] | None:
     """Fit a new index to all its documents, if its fit is of the first ones.
 
     Returns the notes of the fit; None if there was none.
     """
     state = index.state
-    if state.waits or not _is_provisional(state) or not index.snapshot.searchable_count:
+    if state.waits or not state.is_provisional or not index.snapshot.searchable_count:
         return None
     return refit(index, state.requested, "with the last")

@@ -25,6 +25,7 @@ from ..store.state import State
 
 READ_AT_ONCE = 1024
 ANY_TEXT = "a"
+"""Text that no working encoder refuses."""
 DIGEST = np.dtype("S16")
 """Digests of 16 bytes, practically free of collisions."""
 
@@ -60,9 +61,9 @@ class StoredTexts:
         return cls(digests[order], rows[order], epoch)
 
     def rows_of(self, state: State, texts: Sequence[str]) -> dict[str, int]:
-        """Return a row with the vector of each of some texts that has one.
+        """Map texts to rows that have their vectors; texts without a vector are left out.
 
-        None has one if rows have been renumbered since.
+        All are, if rows have been renumbered since.
         """
         if state.epoch != self.epoch or not len(self.rows) or not texts:
             return {}
@@ -143,7 +144,7 @@ def _encode(
     """Encode texts as `encode_texts` does, but leave out those that the encoder refuses.
 
     They get zeros, and lengths that say that nothing was read. Raises `EncodingError` if the
-    encoder refuses any text.
+    encoder refuses even `ANY_TEXT`, so that the texts are not to blame.
     """
     try:
         return encode_texts(encoder, texts, ids, dim, workers)
@@ -167,9 +168,9 @@ def _encode(
 def _known_vectors(
     snapshot: Snapshot, state: State, stored: StoredTexts, texts: Sequence[str]
 ) -> tuple[list[str], Matrix, dict[int, tuple[int, int]]]:
-    """Those of some texts that have vectors, these (n, dim), and which were read in part.
+    """Return the texts that have vectors, these (n, dim), and which texts were read in part.
 
-    None have if `state` is not of the snapshot's epoch.
+    If `state` is not of the snapshot's epoch, no text has a vector.
     """
     row_of = stored.rows_of(snapshot.state, texts) if snapshot.state.epoch == state.epoch else {}
     partly = snapshot.store.readings.of(np.array([*row_of.values()], dtype=np.int64))

@@ -423,7 +423,7 @@ def _outgrown(
 
     # A small index may now have enough rows for the requested settings. A new one is fitted at the
     # end.
-    if not was_small or is_part or state.fit.get("provisional"):
+    if not was_small or is_part or state.is_provisional:
         return None, []
     try:
         fitted, _ = state.requested.fitted(moments)

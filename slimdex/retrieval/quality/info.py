@@ -103,7 +103,7 @@ def word_bytes(snapshot: Snapshot) -> float | None:
 
 def fit_advice(snapshot: Snapshot) -> list[str]:
     """Return a line if the documents have outgrown those that the reducer was fitted on."""
-    if snapshot.state.fit.get("provisional") or not is_outgrown(snapshot):
+    if snapshot.state.is_provisional or not is_outgrown(snapshot):
         return []
     return [
         f"fitted on {snapshot.state.fit_rows:,} of {snapshot.searchable_count:,} {snapshot.noun}; "

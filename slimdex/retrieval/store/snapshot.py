@@ -184,7 +184,7 @@ class Snapshot:
             total = state.rows - len(self.hidden)
             counts = f"{self.searchable_count:,} of {total:,} {self.noun} have vectors yet"
             return f"{counts}; {more}"
-        if "provisional" in state.fit:
+        if state.is_provisional:
             return f"fitted to the first {state.fit_rows:,} {self.noun}; {more}"
         if state.building:
             return (

@@ -371,6 +371,11 @@ class State:
         return self.encoded if self.moments_rows is None else self.moments_rows
 
     @property
+    def is_provisional(self) -> bool:
+        """Whether the fit is of the first rows only, and is to be made again of all."""
+        return "provisional" in self.fit
+
+    @property
     def waits(self) -> bool:
         """Whether rows wait for their vectors."""
         return self.encoded < self.rows

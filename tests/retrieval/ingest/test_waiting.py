@@ -41,6 +41,10 @@ def answers(collection: Collection) -> list[list[tuple[str, float]]]:
     return [[(hit.id, round(hit.similarity, 4)) for hit in hits] for hits in found]
 
 
+def interrupted(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
 def vector_of(collection: Collection, id: str) -> Matrix:
     vectors = collection.get([id], vectors=True)[0].vectors
     assert vectors is not None
@@ -167,6 +171,52 @@ def test_what_is_deleted_for_good_while_it_waits_is_not_encoded(
         expected = WordEncoder().encode([each.text for each in documents(40, 60)])
         assert np.vecdot(normalize_rows(stored), normalize_rows(expected)).min() > 0.98
         assert collection.verify() == []
+
+
+def test_zeros_are_not_taken_for_the_vector_of_a_text(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If the encoding is interrupted after a row that was deleted for good."""
+    for name in ("LEAST_ROWS", "FIRST_CHARACTERS", "GROWTH"):
+        monkeypatch.setattr(encode, name, 1)
+    first, *others = documents(40, 60)
+    with entered(path, [first, *others]) as collection:
+        collection.delete([first.id])
+        collection.add([Document("other", "another text")], encode=False)
+        with monkeypatch.context() as patch:
+            patch.setattr(encode, "_refit_grown", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                collection.encode()
+        assert 40 < collection.index.state.encoded < collection.index.state.rows
+        collection.add([Document("again", first.text)], encode=False)
+        collection.encode()
+        expected = WordEncoder().encode([first.text])[0]
+        np.testing.assert_allclose(vector_of(collection, "again"), expected, atol=2e-3)
+
+
+class Far(WordEncoder):
+    """Its vectors are far from zero, as those of some models are."""
+
+    def encode(self, texts: Sequence[str]) -> Matrix:
+        return super().encode(texts) + np.float32(10)
+
+
+@pytest.mark.parametrize("vector_dtype", ["int8", "int4"])
+def test_what_is_deleted_for_good_does_not_move_the_center(
+    tmp_path: Path, vector_dtype: str
+) -> None:
+    expected = Far().encode([each.text for each in documents(100, 120)])
+    errors = []
+    for count in (0, 20):
+        with Collection.create(tmp_path / f"{count}", Far(), vector_dtype=vector_dtype) as made:
+            if count:
+                made.add(documents(0, count), encode=False)
+                made.delete(where="true")
+            made.add(documents(100, 120), encode=False)
+            made.encode()
+            stored = [vector_of(made, each.id) for each in documents(100, 120)]
+        errors.append(np.abs(np.array(stored) - expected).mean())
+    assert errors[1] < 1.1 * errors[0]
 
 
 class Refusing(WordEncoder):
