@@ -44,7 +44,6 @@ ENDINGS = {
     "words": ("tantivy",),
     "before": ("bin",),
     "columns": ("parquet",),
-    "readings": ("bin",),
     "origins": ("json",),
     "ids": ("bin",),
     "flags": ("bin",),

@@ -318,7 +318,7 @@ def test_nothing_is_deleted_before_all_files_are_read(
     monkeypatch.setattr("slimdex.retrieval.ingest.batches.MOST_DOCUMENTS", 1)
     with monkeypatch.context() as patch:
         patch.setattr(
-            "slimdex.retrieval.ingest.adding.Texts.__add__",  # after the first batch
+            "slimdex.retrieval.ingest.adding.AdditionReport.__add__",  # after the first batch
             lambda *a, **k: (_ for _ in ()).throw(Stopped),
         )
         with pytest.raises(Stopped):

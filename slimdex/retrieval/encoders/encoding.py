@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from slimdex.errors import InputError
-from slimdex.indexes.arrays import Matrix, Rows, as_matrix, batches
+from slimdex.indexes.arrays import Matrix, as_matrix, batches
 from slimdex.system.progress import progress
 from slimdex.system.workers import IN_THIS_PROCESS, PartError, Workers
 
@@ -159,16 +159,6 @@ def _reporting_length(
         progress(ENCODING, done, total)
 
     return did
-
-
-def partly_read(rows: Rows, lengths: Lengths) -> dict[int, tuple[int, int]]:
-    """Map the rows whose texts the encoder read only in part to (tokens, tokens read).
-
-    `lengths` (n, 2) has both for each of the `rows` (n,).
-    """
-    is_cut = lengths[:, 0] > lengths[:, 1]
-    lengths_by_row = zip(rows[is_cut].tolist(), lengths[is_cut].tolist(), strict=True)
-    return {row: (tokens, read) for row, (tokens, read) in lengths_by_row}
 
 
 def _encode_with_lengths(

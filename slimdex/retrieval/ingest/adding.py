@@ -35,7 +35,7 @@ from .addition import (
     NoDocumentsError,
     check_document_vectors,
 )
-from .addition_report import AdditionReport, Texts
+from .addition_report import AdditionReport
 from .batches import Batch, Batches
 from .encode import encode_until, encode_waiting
 from .preparing import Comparison, PreparedBatch, is_small, prepare
@@ -161,16 +161,13 @@ def add(index: Index, addition: Addition, *, encode: bool = True) -> AdditionRep
     columns_before = index.snapshot.columns
     addition = replace(addition, first_row=index.state.rows)
     added = AdditionReport()
-    texts = Texts()
     before: FileRecord | None = None  # the manifest before the first batch
     batches = Batches(addition.documents, addition.vectors)
     try:
         for batch in batches:
             of_batch = _of(addition, batch, batches)
-            done = _add_batch(index, of_batch, batch, before, encodes=encode)
-            added_by_batch, texts_of_batch, before = done
+            added_by_batch, before = _add_batch(index, of_batch, batch, before, encodes=encode)
             added += added_by_batch
-            texts += texts_of_batch
             if addition.vectors is not None:
                 entered = batch.first + len(batch.documents)
                 progress("taking vectors", entered, len(addition.vectors))
@@ -181,12 +178,10 @@ def add(index: Index, addition: Addition, *, encode: bool = True) -> AdditionRep
 
     # Encode what waits.
     if encode or addition.vectors is not None:
-        encoded, texts_read = encode_waiting(index)
-        added = added + encoded
-        texts += texts_read
+        added += encode_waiting(index)
 
     # Notes for the user about all batches.
-    text_notes = texts.notes() if addition.vectors is None else []
+    text_notes = added.text_notes() if addition.vectors is None else []
     column_notes = widening_notes(columns_before, index.snapshot.columns)
     return replace(added, notes=[*column_notes, *added.notes, *text_notes])
 
@@ -198,14 +193,14 @@ def _add_batch(
     before: FileRecord | None,
     *,
     encodes: bool,
-) -> tuple[AdditionReport, Texts, FileRecord | None]:
+) -> tuple[AdditionReport, FileRecord | None]:
     """Prepare the documents of a batch without the writer lock, then commit them under it.
 
     `addition` holds the documents of this batch only. If they are all and few, they are encoded
     first, if `encodes`: one commit has both. All batches are undone together, unless others have
     changed the index in between, so that `before` is not the manifest that undoing restores.
 
-    Returns counts of documents and of their texts, and the manifest that undoing restores now.
+    Returns counts of documents, and the manifest that undoing restores now.
     """
     encodes_now = encodes and batch.is_only and batch.characters <= MOST_ENCODED_FIRST
     needs_folder = not is_small(len(batch.documents), batch.characters)
@@ -223,17 +218,17 @@ def _add_batch(
         with index.change() as change:
             is_ours = before is not None and change.base.state.files.get("before") == before
             undo: Undo = "with the last" if is_ours else "alone"
-            counted = _commit_prepared(change, addition, prepared, undo, is_part=not batch.is_last)
+            added = _commit_prepared(change, addition, prepared, undo, is_part=not batch.is_last)
             after = change.state.files.get("before")
-            return *counted, before if after == change.base.state.files.get("before") else after
+            return added, before if after == change.base.state.files.get("before") else after
 
 
 def _commit_prepared(
     change: Change, addition: Addition, prepared: PreparedBatch, undo: Undo, *, is_part: bool
-) -> tuple[AdditionReport, Texts]:
+) -> AdditionReport:
     """Commit prepared documents, and delete those that are missing.
 
-    `is_part` says whether the addition has other batches. Returns counts of documents and texts.
+    `is_part` says whether the addition has other batches.
     """
     # Record new origins of folders and files, whose places may have changed.
     store = change.base.store
@@ -252,14 +247,14 @@ def _commit_prepared(
 
     # Commit only what differs.
     if len(prepared.new):
-        added, texts = writer.add_prepared(change, prepared, gone, undo, is_part=is_part)
-        return replace(added, moved=moved), texts
+        added = writer.add_prepared(change, prepared, gone, undo, is_part=is_part)
+        return replace(added, moved=moved)
     if len(gone):
         writer.commit_deletion(change, gone, undo)
     elif change.is_needed:
         change.commit(undo=undo)
     unchanged = len(comparison.unchanged)
-    return AdditionReport(deleted=len(gone), unchanged=unchanged, moved=moved), Texts()
+    return AdditionReport(deleted=len(gone), unchanged=unchanged, moved=moved)
 
 
 def _adopt_origins(change: Change, comparison: Comparison) -> None:

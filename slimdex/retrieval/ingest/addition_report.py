@@ -2,40 +2,44 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
-
-import numpy as np
+from dataclasses import dataclass, field, fields, replace
 
 from slimdex.errors import counted, shorten
-from slimdex.indexes.arrays import NO_ROWS
 
 from ..sources.files.notes import UNREAD
-from ..store.passages import DocumentRows
-
-if TYPE_CHECKING:
-    from ..store.next_commit import Change
-    from ..store.snapshot import Snapshot
 
 NAMED = 3
 """Documents named in a note."""
 
 
 @dataclass(frozen=True)
-class Texts:
-    """Counts of how the texts of new documents were cut and read.
+class AdditionReport:
+    """Result of an addition, or of one batch of it.
 
     Attributes
     ----------
-    documents : number of documents.
-    cut, passages : number of documents cut into passages, and number of these passages.
-    empty : number of documents without text.
+    documents : number added.
+    replaced : number of these that replaced an older document.
+    unchanged : skipped as identical to existing ones.
+    deleted : documents that disappeared from their source.
+    moved : number of the added ones that were added under another id.
+    encoded : texts encoded; the others kept their vectors.
+    cut, passages : number of added documents cut into passages, and number of these passages.
+    empty : number of added documents without text.
     partly : number of documents that the encoder read only in part.
     tokens, read : tokens of these documents' texts or passages, and how many of them were read.
     named : ids of the first few of these documents.
+    refitted : True if the reducer and the codes were refitted afterwards.
+    notes : for the user.
+    file_notes : "path" and "note" of each file that was left out or could not be read.
     """
 
     documents: int = 0
+    replaced: int = 0
+    unchanged: int = 0
+    deleted: int = 0
+    moved: int = 0
+    encoded: int = 0
     cut: int = 0
     passages: int = 0
     empty: int = 0
@@ -43,52 +47,27 @@ class Texts:
     tokens: int = 0
     read: int = 0
     named: tuple[str, ...] = ()
+    refitted: bool = False
+    notes: list[str] = field(default_factory=list)
+    file_notes: list[dict[str, str]] = field(default_factory=list)
 
-    @classmethod
-    def of(cls, change: Change, rows: DocumentRows) -> Texts:
-        """Count the documents that a change adds.
+    @property
+    def unread(self) -> int:
+        """Number of files that could not be read."""
+        return sum(each["note"].startswith(UNREAD) for each in self.file_notes)
 
-        `rows` are the documents with several rows, including new ones.
-        """
-        # The change adds the rows from `first` on.
-        first = change.base.state.rows
-        counts = rows.counts[np.searchsorted(rows.firsts, first) :]
-        partly, tokens, read = change.readings.partly_read(rows, NO_ROWS, first)
-        positions = np.searchsorted(change.new.rows(first), partly[:NAMED]).tolist()
-        return cls(
-            documents=len(change.new),
-            cut=len(counts),
-            passages=int(counts.sum()),
-            empty=len(change.readings.textless(first)),
-            partly=len(partly),
-            tokens=tokens,
-            read=read,
-            named=tuple(change.new.documents[position].id for position in positions),
-        )
-
-    @classmethod
-    def of_vectors(cls, snapshot: Snapshot, first: int) -> Texts:
-        """Count how the encoder read the rows from `first` on that have vectors."""
-        rows = snapshot.document_rows
-        partly, tokens, read = snapshot.store.readings.partly_read(rows, snapshot.deleted, first)
-        named = tuple(snapshot.store.ids_of(partly[:NAMED])) if len(partly) else ()
-        return cls(partly=len(partly), tokens=tokens, read=read, named=named)
-
-    def __add__(self, other: Texts) -> Texts:
-        """Sum the counts of two batches."""
-        return Texts(
-            documents=self.documents + other.documents,
-            cut=self.cut + other.cut,
-            passages=self.passages + other.passages,
-            empty=self.empty + other.empty,
-            partly=self.partly + other.partly,
-            tokens=self.tokens + other.tokens,
-            read=self.read + other.read,
+    def __add__(self, other: AdditionReport) -> AdditionReport:
+        """Sum the counts of two batches, and join their notes."""
+        sums = {name: getattr(self, name) + getattr(other, name) for name in _COUNTS}
+        return replace(
+            self,
+            **sums,
             named=(*self.named, *other.named)[:NAMED],
+            notes=[*dict.fromkeys([*self.notes, *other.notes])],
         )
 
-    def notes(self) -> list[str]:
-        """Describe the counts for the user."""
+    def text_notes(self) -> list[str]:
+        """Describe for the user how texts were cut and read."""
         notes = list[str]()
         of_all = f"of {counted(self.documents, 'document')}"
         if self.cut:
@@ -106,38 +85,7 @@ class Texts:
         return notes
 
 
-@dataclass(frozen=True)
-class AdditionReport:
-    """Result of an addition, or of one batch of it."""
-
-    documents: int = 0  # number added
-    replaced: int = 0  # number of these that replaced an older document
-    notes: list[str] = field(default_factory=list)
-    unchanged: int = 0  # skipped as identical to existing ones
-    refitted: bool = False  # True if the reducer and the codes were refitted afterwards
-    deleted: int = 0  # documents that disappeared from their source
-    moved: int = 0  # number of these that were added under another id
-    encoded: int = 0  # texts encoded; the others kept their vectors
-    # "path" and "note" of each file that was left out or could not be read:
-    file_notes: list[dict[str, str]] = field(default_factory=list)
-
-    @property
-    def unread(self) -> int:
-        """Number of files that could not be read."""
-        return sum(each["note"].startswith(UNREAD) for each in self.file_notes)
-
-    def __add__(self, other: AdditionReport) -> AdditionReport:
-        """Sum the counts of two batches, and join their notes."""
-        return replace(
-            self,
-            documents=self.documents + other.documents,
-            replaced=self.replaced + other.replaced,
-            notes=[*dict.fromkeys([*self.notes, *other.notes])],
-            unchanged=self.unchanged + other.unchanged,
-            deleted=self.deleted + other.deleted,
-            moved=self.moved + other.moved,
-            encoded=self.encoded + other.encoded,
-        )
+_COUNTS = [each.name for each in fields(AdditionReport) if each.type == "int"]
 
 
 def share(part: float) -> str:

@@ -29,7 +29,6 @@ from ..store.manifest import BlockFile, Checksums, Manifest
 from ..store.next_commit import Change
 from ..store.origins import Origins, write_origins
 from ..store.passages import DocumentRows
-from ..store.readings import ReadingFile, Readings
 from ..store.row_flags import RowSets, flag_files
 from ..store.snapshot import IndexInMemory, Snapshot
 from ..store.state import LogFiles, State
@@ -120,19 +119,19 @@ def _compact(snapshot: Snapshot, folder: Path) -> Copies:
         flags=state.new_name("flags"),
         deletions=state.new_name("deletions"),
         deletion_count=0,
+        encoded_before=0,
         deletions_before=0,
         id_rows=0,
     )
 
-    # Documents, and how much of their texts was read.
+    # Documents.
     rows = snapshot.document_rows
     documents = rows.first_rows(live)
     counts = rows.counts_of(documents).tolist()
     log = LogFiles(state.new_name("documents"), state.new_name("offsets"))
     records = zip(_records(snapshot, documents), counts, strict=True)
     state, grown = with_blocks(Log(folder, log, 0), replace(state, column_files=[]), pack(records))
-    state, files = _with_readings(snapshot.store.readings, state, live, folder)
-    files += [vectors, *(each.file for each in grown)]
+    files: list[BlockFile] = [vectors, *(each.file for each in grown)]
     state = _with_origins(snapshot.store.origins, state, documents, live, folder)
 
     # Row sets, and the columns.
@@ -197,23 +196,6 @@ def _with_origins(
         return state
     record = write_origins(folder / state.new_name("origins"), of_live)
     return replace(state, files=state.files | {"origins": record})
-
-
-def _with_readings(
-    readings: Readings, state: State, live: Rows, folder: Path
-) -> tuple[State, list[BlockFile]]:
-    """Write the readings of live rows, with their new row numbers.
-
-    Returns the state that names their file, and this file in a list, which is empty if all texts
-    were read whole.
-    """
-    entries = readings.entries()
-    entries = entries[np.isin(entries[:, 0], live)]
-    entries[:, 0] = np.searchsorted(live, entries[:, 0])
-    if not len(entries):
-        return replace(state, readings=None, readings_count=0), []
-    file = ReadingFile(folder / state.new_name("readings")).with_entries(entries)
-    return replace(state, readings=file.path.name, readings_count=file.count), [file]
 
 
 def _compact_replacement(

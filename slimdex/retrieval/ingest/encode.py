@@ -26,7 +26,7 @@ from ..store.row_flags import deleted_since
 from ..store.snapshot import Snapshot
 from ..store.state import State
 from . import writer
-from .addition_report import AdditionReport, Texts
+from .addition_report import AdditionReport
 from .fitting import refit
 from .text_vectors import EncodedTexts, StoredTexts, encode
 
@@ -54,14 +54,13 @@ wait."""
 class RowsToEncode:
     """The next rows to encode: a snapshot's, from `first` on, with their documents' ids.
 
-    The texts of those that are `deleted` (m,) for good are empty.
+    The texts of those that are deleted for good are empty.
     """
 
     manifest: Manifest
     first: int
     ids: Sequence[str]
     texts: Sequence[str]
-    deleted: Rows
 
 
 @dataclass
@@ -93,12 +92,12 @@ class Pace:
             self.limit = min(max(enough, LEAST_CHARACTERS), most)
 
 
-def encode_waiting(index: Index, seconds: float = inf) -> tuple[AdditionReport, Texts]:
+def encode_waiting(index: Index, seconds: float = inf) -> AdditionReport:
     """Encode all rows that wait, of any addition; fit a new index to all of them at the end.
 
     Others who encode meanwhile are waited for. After `seconds`, the rest is left to the next call.
 
-    Returns how many texts were encoded with the notes of the fit, and how the texts were read.
+    Returns how many texts were encoded, and how they were read, with the notes of the fit.
     Raises `EncodingError` if the encoder fails, and `InUseError` if others get no further for
     longer than the index waits: then the other rows still wait.
     """
@@ -110,10 +109,10 @@ def encode_waiting(index: Index, seconds: float = inf) -> tuple[AdditionReport, 
         while _is_behind(index.state, goal) and monotonic() < end:
             try:
                 with index.encoding():
-                    report, texts = encode_until(index, goal, end)
+                    report = encode_until(index, goal, end)
                     # The notes of an earlier fit do not hold any more.
                     notes = _finish_fit(index)
-                    return (report if notes is None else replace(report, notes=notes)), texts
+                    return report if notes is None else replace(report, notes=notes)
             except InUseError:
                 now = index.state.encoded
                 if now == encoded and monotonic() - since >= index.wait:
@@ -124,7 +123,7 @@ def encode_waiting(index: Index, seconds: float = inf) -> tuple[AdditionReport, 
     except SlimdexError as error:
         error.add_note(index.snapshot.unfinished)
         raise
-    return AdditionReport(), Texts()
+    return AdditionReport()
 
 
 def _is_behind(state: State, goal: int) -> bool:
@@ -132,13 +131,12 @@ def _is_behind(state: State, goal: int) -> bool:
     return state.encoded < min(goal, state.rows) or (not state.waits and state.is_provisional)
 
 
-def encode_until(index: Index, goal: int, end: float = inf) -> tuple[AdditionReport, Texts]:
+def encode_until(index: Index, goal: int, end: float = inf) -> AdditionReport:
     """Encode the rows before `goal` that wait, until a time of `monotonic`; see `encode_waiting`.
 
     Others may do so at the same time, and what only one of them commits counts.
     """
     report = AdditionReport()
-    texts = Texts()
     start = index.state.encoded
     pace = Pace.of(index, end - monotonic())
     stored = index.read(_deleted_texts)
@@ -150,17 +148,18 @@ def encode_until(index: Index, goal: int, end: float = inf) -> tuple[AdditionRep
         with index.change() as change:
             if not _is_next(change.base.manifest, rows):
                 continue  # others have renumbered the rows, or replaced the encoder
-            notes = writer.commit_vectors(change, encoded.vectors, encoded.partly, rows.deleted)
-        report += AdditionReport(encoded=encoded.count, notes=notes)
-        texts += Texts.of_vectors(index.snapshot, rows.first)
+            notes = writer.commit_vectors(change, encoded.vectors)
+        report += replace(encoded.report, notes=notes)
         _refit_grown(index)
-    return report, texts
+    return report
 
 
 def _deleted_texts(snapshot: Snapshot) -> StoredTexts:
-    """The texts of documents that were replaced or deleted since rows wait."""
-    rows = deleted_since(snapshot.path, snapshot.state, snapshot.state.deletions_before)
-    return StoredTexts.of(snapshot.store, snapshot.document_rows.first_rows(rows))
+    """The texts of documents that were replaced or deleted since rows wait, and had vectors."""
+    state = snapshot.state
+    rows = deleted_since(snapshot.path, state, state.deletions_before)
+    had_vectors = rows[: np.searchsorted(rows, state.encoded_before)]
+    return StoredTexts.of(snapshot.store, snapshot.document_rows.first_rows(had_vectors))
 
 
 def next_rows(snapshot: Snapshot, first: int, limit: int) -> RowsToEncode:
@@ -168,8 +167,7 @@ def next_rows(snapshot: Snapshot, first: int, limit: int) -> RowsToEncode:
 
     A long document may be left half encoded.
     """
-    deleted = _deleted_for_good(snapshot, first)
-    is_deleted = set(deleted.tolist())
+    deleted = set(_deleted_for_good(snapshot, first).tolist())
     ids = list[str]()
     texts = list[str]()
     characters = 0
@@ -177,10 +175,9 @@ def next_rows(snapshot: Snapshot, first: int, limit: int) -> RowsToEncode:
         if len(texts) >= LEAST_ROWS and characters >= limit:
             break
         ids.append(id)
-        texts.append("" if row in is_deleted else text)
+        texts.append("" if row in deleted else text)
         characters += len(texts[-1]) + TEXT_CHARACTERS
-    deleted = deleted[: np.searchsorted(deleted, first + len(texts))]
-    return RowsToEncode(snapshot.manifest, first, ids, texts, deleted)
+    return RowsToEncode(snapshot.manifest, first, ids, texts)
 
 
 def _texts_from(snapshot: Snapshot, first: int) -> Iterator[tuple[int, str, str]]:

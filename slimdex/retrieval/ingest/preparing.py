@@ -23,10 +23,10 @@ from ..sources.given_vectors import DocumentVectors
 from ..store.derived_files import write_words
 from ..store.new_documents import ColumnValues, NewDocuments, column_values
 from ..store.passages import parts_written
-from ..store.readings import PartlyRead
 from ..store.record import values_json
 from ..store.snapshot import Snapshot
 from .addition import Addition, NoDocumentsError
+from .addition_report import AdditionReport
 from .cutting import counter, cut
 from .text_vectors import StoredTexts, encode
 
@@ -90,8 +90,7 @@ class PreparedBatch:
     comparison : of the documents with those of the index.
     new : the new and changed ones.
     vectors : of their rows; None if they are encoded later.
-    partly : new rows, counted from 0, of texts that the encoder read only in part.
-    encoded : number of texts that were encoded.
+    encoded : how many texts were encoded, and how they were read.
     terms : makes the terms of texts, and remembers those of few documents.
     words : folder of the snapshot's lexical index, extended by these documents; None if they are
         few, or words are not indexed.
@@ -100,8 +99,7 @@ class PreparedBatch:
     comparison: Comparison
     new: NewDocuments
     vectors: DocumentVectors | None
-    partly: PartlyRead = field(default_factory=dict)
-    encoded: int = 0
+    encoded: AdditionReport = field(default_factory=AdditionReport)
     terms: Terms = TERMS
     words: Path | None = None
 
@@ -157,7 +155,7 @@ def _with_vectors(index: Index, prepared: PreparedBatch) -> PreparedBatch:
     stored = index.read(_replaced_texts, comparison)
     ids = [id for id, _ in new.ids_and_contents()]
     encoded = encode(index, comparison.snapshot.state, ids, new.texts, stored)
-    return replace(prepared, vectors=encoded.vectors, partly=encoded.partly, encoded=encoded.count)
+    return replace(prepared, vectors=encoded.vectors, encoded=encoded.report)
 
 
 def _replaced_texts(snapshot: Snapshot, comparison: Comparison) -> StoredTexts:

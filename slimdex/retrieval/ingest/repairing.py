@@ -14,13 +14,12 @@ from slimdex.system.locks import WAIT
 
 from ..documents import Document
 from ..encoders.base import Encoder
-from ..encoders.encoding import encode_all, partly_read, reporting
+from ..encoders.encoding import encode_all, reporting
 from ..index import Index
 from ..passages import Passage
 from ..store.derived_files import with_blocks
 from ..store.log import Log, pack
 from ..store.passages import DocumentPassages
-from ..store.readings import Readings
 from ..store.record import record_of
 from ..store.snapshot import Snapshot
 from ..store.state import CANT_REBUILD, LogFiles
@@ -28,7 +27,6 @@ from ..store.verification import (
     damaged_documents,
     faults_of_derived_files,
     log_faults,
-    reading_faults,
     replacement_faults,
     row_faults,
     vector_faults,
@@ -82,7 +80,7 @@ def repair(
     index = Index.open(folder, wait=wait, shared_filesystem=shared_filesystem)
     with closing(index), index.turn():
         # Documents, which everything else is made from.
-        restored = _rebuild_readings(index) + _save_documents(index, untrusted=untrusted)
+        restored = _save_documents(index, untrusted=untrusted)
 
         # Vectors, which only the encoder can restore.
         if model is not None:
@@ -158,20 +156,6 @@ def _readable_records(snapshot: Snapshot, damaged: Collection[int]) -> Iterator[
             yield record_of(Document("", ""), cut, []), count
 
 
-def _rebuild_readings(index: Index) -> list[str]:
-    """Rebuild a damaged file of readings from the manifest, which has the rows without text.
-
-    Returns a message for each fault.
-    """
-    faults = reading_faults(index.snapshot)
-    if faults:
-        with index.change() as change:
-            change.readings = Readings()
-            change.readings.add(dict.fromkeys(change.base.manifest.textless.tolist(), (0, 0)))
-            change.commit(change.next_state(), undo="never")
-    return [f"{fault}; how much of long texts was read is forgotten" for fault in faults]
-
-
 def _rebuild(index: Index) -> list[str]:
     """Rebuild all derived files without reading them; return a line for each file that existed."""
     state = index.state
@@ -182,8 +166,6 @@ def _rebuild(index: Index) -> list[str]:
     used = {state.vectors, *state.log_names}
     if state.replacement is not None:
         used.add(state.replacement.vectors)
-    if state.readings is not None:
-        used.add(state.readings)
     names = sorted(state.file_names - used)
     return [f"{index.path / name}: untrusted" for name in names]
 
@@ -221,16 +203,13 @@ def _encode_blocks(index: Index, encoder: Encoder) -> None:
         span = file.rows_of_block(block)
         contents = snapshot.store.contents(span.start, span.stop)
         has_text = np.array([*map(bool, contents)])
-        rows = np.array(span)
         vectors = np.zeros((len(span), state.dim), dtype=np.float32)
         texts = [*filter(None, contents)]
         report([""] * (len(span) - len(texts)))
-        vectors[has_text], lengths = encode_all(encoder, texts, state.dim, report)
+        vectors[has_text], _ = encode_all(encoder, texts, state.dim, report)
 
         # Write the block, then commit its checksum.
         digest = file.overwrite(block, vectors)
         with index.change() as change:
             change.replace_block(state.vectors, block, digest)
-            empty = dict.fromkeys(rows[~has_text].tolist(), (0, 0))
-            change.readings.add({**empty, **partly_read(rows[has_text], lengths)})
             change.commit()

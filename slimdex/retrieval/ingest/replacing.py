@@ -140,7 +140,7 @@ def _encode_next(index: Index, pace: Pace) -> None:
 
 
 def _append(change: Change, encoded: EncodedTexts) -> None:
-    """Commit the vectors of the next rows, and how much of their texts was read."""
+    """Commit the vectors of the next rows."""
     # The first vectors set the center that is subtracted from int8 or int4 vectors.
     state = change.next_state()
     replacement = state.replacement
@@ -158,8 +158,6 @@ def _append(change: Change, encoded: EncodedTexts) -> None:
     if not first:
         sync(change.path)  # the file is new, so its name must be durable, too
     state = replace(state, replacement=replace(replacement, rows=len(file)))
-    change.readings.forget(first, len(file))
-    change.readings.add({first + position: read for position, read in encoded.partly.items()})
     change.commit(state, grown=[AppendedFile(file, before)])
 
 

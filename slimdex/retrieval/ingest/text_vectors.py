@@ -15,13 +15,13 @@ from slimdex.indexes.arrays import NO_ROWS, Matrix, Rows, batches
 from slimdex.system.workers import Workers
 
 from ..encoders.base import Encoder, Lengths
-from ..encoders.encoding import CHARACTERS_PER_TOKEN, EncodingError, encode_texts, partly_read
+from ..encoders.encoding import CHARACTERS_PER_TOKEN, EncodingError, encode_texts
 from ..index import Index
 from ..sources.given_vectors import DocumentVectors
 from ..store.document_store import DocumentStore
-from ..store.readings import PartlyRead
 from ..store.snapshot import Snapshot
 from ..store.state import State
+from .addition_report import NAMED, AdditionReport
 
 READ_AT_ONCE = 1024
 ANY_TEXT = "a"
@@ -32,7 +32,7 @@ DIGEST = np.dtype("S16")
 
 @dataclass(frozen=True)
 class StoredTexts:
-    """Sorted digests (n,) of an index's texts, and for each a row (n,) that has its vector.
+    """Sorted digests (n,) of some of an index's texts, and the row (n,) of each, with its vector.
 
     Texts of replaced or deleted documents are not encoded again. So only the changed passages of a
     document are encoded, and none if it has only moved. The rows are valid in one `State.epoch`;
@@ -45,20 +45,14 @@ class StoredTexts:
 
     @classmethod
     def of(cls, store: DocumentStore, documents: Rows) -> StoredTexts:
-        """Collect the texts with vectors of documents, given by their first rows in order."""
+        """Collect the texts of documents with vectors, given by their first rows in order."""
         collected = list[bytes]()
         for part in batches(len(documents), READ_AT_ONCE):
             collected += digests_of(store.contents_of(documents[part]))
-        rows = store.manifest.document_rows.all_rows(documents)
-        has_vector = rows < store.manifest.state.encoded
         digests = np.array(collected, dtype=DIGEST)
-        return cls._sort(digests[has_vector], rows[has_vector], store.epoch)
-
-    @classmethod
-    def _sort(cls, digests: NDArray[np.bytes_], rows: Rows, epoch: int) -> StoredTexts:
-        """Create from digests in any order."""
         order = np.argsort(digests, kind="stable")
-        return cls(digests[order], rows[order], epoch)
+        rows = store.manifest.document_rows.all_rows(documents)
+        return cls(digests[order], rows[order], store.epoch)
 
     def rows_of(self, state: State, texts: Sequence[str]) -> dict[str, int]:
         """Map texts to rows that have their vectors; texts without a vector are left out.
@@ -84,14 +78,12 @@ class EncodedTexts:
     Attributes
     ----------
     vectors : (n, dim); zeros for empty texts, and those that the encoder refused.
-    partly : positions of texts that the encoder read only in part, or refused: no token is read.
-    count : number of texts that were encoded; the others have vectors of equal ones.
-    characters, seconds : their size, and how long it took.
+    report : how many texts were encoded, and read only in part; others have vectors of equal ones.
+    characters, seconds : the size of the former, and how long it took.
     """
 
     vectors: DocumentVectors
-    partly: PartlyRead
-    count: int
+    report: AdditionReport
     characters: int
     seconds: float
 
@@ -105,36 +97,46 @@ def encode(
         if text:
             names.setdefault(text, id)
 
-    # Vectors of equal texts, and how much of them was read.
-    known, vectors, partly = index.read(_known_vectors, state, stored, [*names])
-    position_of = {text: position for position, text in enumerate(known)}
-    new = [text for text in names if text not in position_of]
+    # The vectors of known and of new texts.
+    vector_of = index.read(_known_vectors, state, stored, [*names])
+    new = [text for text in names if text not in vector_of]
+    report = AdditionReport()
     start = perf_counter()
     if new:
         encoder = index.encoder_of(state)
-        names_of_new = [names[text] for text in new]
-        new_vectors, lengths = _encode(encoder, new, names_of_new, state.dim, index.workers)
-        positions = np.arange(len(known), len(names))
-        position_of |= zip(new, positions.tolist(), strict=True)
-        partly |= partly_read(positions, lengths)
-        vectors = np.concatenate([vectors, new_vectors])
+        ids_of_new = [names[text] for text in new]
+        new_vectors, lengths = _encode(encoder, new, ids_of_new, state.dim, index.workers)
+        vector_of |= zip(new, new_vectors, strict=True)
+        report = _report(ids, texts, new, lengths)
     seconds = perf_counter() - start
 
     # The vector of each text.
     matrix: Matrix = np.zeros((len(texts), state.dim), dtype=np.float32)
-    partly_by_row = dict[int, tuple[int, int]]()
     for number, text in enumerate(texts):
         if text:
-            position = position_of[text]
-            matrix[number] = vectors[position]
-            if position in partly:
-                partly_by_row[number] = partly[position]
-    return EncodedTexts(
-        vectors=DocumentVectors(matrix),
-        partly=partly_by_row,
-        count=len(new),
-        characters=sum(map(len, new)),
-        seconds=seconds,
+            matrix[number] = vector_of[text]
+    return EncodedTexts(DocumentVectors(matrix), report, sum(map(len, new)), seconds)
+
+
+def _report(
+    ids: Sequence[str], texts: Sequence[str], new: Sequence[str], lengths: Lengths
+) -> AdditionReport:
+    """Count encoded texts, and the documents of those that the encoder read only in part.
+
+    `lengths` (n, 2) has the tokens of each new text, and how many were read, or no rows if the
+    encoder doesn't tell.
+    """
+    is_cut = lengths[:, 0] > lengths[:, 1]
+    counts = dict(zip(compress(new, is_cut), lengths[is_cut], strict=True))
+    cut = [(id, counts[text]) for id, text in zip(ids, texts, strict=True) if text in counts]
+    documents = [*dict.fromkeys(id for id, _ in cut)]
+    tokens, read = np.array([count for _, count in cut]).reshape(-1, 2).sum(axis=0).tolist()
+    return AdditionReport(
+        encoded=len(new),
+        partly=len(documents),
+        tokens=int(tokens),
+        read=int(read),
+        named=tuple(documents[:NAMED]),
     )
 
 
@@ -167,20 +169,13 @@ def _encode(
 
 def _known_vectors(
     snapshot: Snapshot, state: State, stored: StoredTexts, texts: Sequence[str]
-) -> tuple[list[str], Matrix, dict[int, tuple[int, int]]]:
-    """Return the texts that have vectors, these (n, dim), and which texts were read in part.
-
-    If `state` is not of the snapshot's epoch, no text has a vector.
-    """
+) -> dict[str, NDArray[np.float32]]:
+    """Map the texts that have vectors to these; if `state` is of another epoch, none has."""
     row_of = stored.rows_of(snapshot.state, texts) if snapshot.state.epoch == state.epoch else {}
-    partly = snapshot.store.readings.of(np.array([*row_of.values()], dtype=np.int64))
-    # Rows that the encoder has refused, or that were deleted before, have no vector.
-    row_of = {text: row for text, row in row_of.items() if partly.get(row, (1, 1))[1]}
     if not row_of:
-        return [], np.zeros((0, state.dim), dtype=np.float32), {}
-    rows = np.array([*row_of.values()], dtype=np.int64)
-    by_position = {i: partly[r] for i, r in enumerate(row_of.values()) if r in partly}
-    return [*row_of], snapshot.vectors().take(rows), by_position
+        return {}
+    vectors = snapshot.vectors().take(np.array([*row_of.values()], dtype=np.int64))
+    return dict(zip(row_of, vectors, strict=True))
 
 
 def digests_of(texts: Sequence[str]) -> list[bytes]:

@@ -34,12 +34,11 @@ from ..store.ids import IDS
 from ..store.index_files import encode_rows, fit, save_codes, with_moments
 from ..store.manifest import Undo
 from ..store.next_commit import AppendedFile, Change
-from ..store.readings import PartlyRead
 from ..store.snapshot import IndexInMemory, Snapshot
 from ..store.state import Certificate, State, center_text
 from ..store.verification import damaged_columns
 from ..store.work_folder import work_folder
-from .addition_report import AdditionReport, Texts
+from .addition_report import AdditionReport
 from .fitting import ROLES
 from .preparing import PreparedBatch
 
@@ -53,8 +52,6 @@ subtracted whenever the moments are needed."""
 
 FEWEST = 2
 """Fewest vectors of a fit while others follow: some reducers need two."""
-NOT_READ = (1, 0)
-"""Tokens, and tokens read, of a row that was deleted before it was encoded."""
 APPENDED_AT_ONCE = 1024
 """Vectors appended at a time."""
 
@@ -99,7 +96,7 @@ def add_prepared(
     undo: Undo = "alone",
     *,
     is_part: bool = False,
-) -> tuple[AdditionReport, Texts]:
+) -> AdditionReport:
     """Commit new documents; delete those that are gone, and older ones of the same ids.
 
     Parameters
@@ -107,8 +104,6 @@ def add_prepared(
     gone : first rows of documents to delete.
     undo : see `Change.commit`.
     is_part : whether other batches follow, and then a fit of all documents.
-
-    Returns counts of the documents, and of how their texts were cut and read.
     """
     # Rows of the documents that are replaced or gone.
     before = change.base
@@ -122,7 +117,7 @@ def add_prepared(
     replaced = rows.all_rows(np.union1d(np.array(replaced_documents, dtype=np.int64), gone))
     state = replace(change.next_state(), rows=stop)
     if not old.waits:
-        state = replace(state, deletions_before=old.deletion_count)
+        state = replace(state, encoded_before=old.encoded, deletions_before=old.deletion_count)
 
     # Words: use those that were indexed beforehand, if nobody has committed since.
     deleted = merge_rows(before.deleted, replaced)
@@ -140,44 +135,35 @@ def add_prepared(
 
     # The log, and the vectors, unless others wait for theirs.
     state, grown = with_documents(change, state)
-    textless = [row for row, text in enumerate(new.texts) if not text]
-    has_vectors = prepared.vectors is not None and not old.waits
-    partly = dict(prepared.partly) if has_vectors else {}
     if prepared.comparison.vectors is None:
-        partly |= dict.fromkeys(textless, (0, 0))
-    change.readings.add({old.rows + row: read for row, read in partly.items()})
-    if has_vectors:
-        assert prepared.vectors is not None
+        textless = [row for row, text in enumerate(new.texts, old.rows) if not text]
+        change.new_textless = np.array(textless, dtype=np.int64)
+    encoded = AdditionReport()
+    if prepared.vectors is not None and not old.waits:
+        encoded = prepared.encoded
         coded = _with_vectors(change, state, prepared.vectors, replaced, is_part=is_part)
     else:
         coded = Coded(_without(change, state, replaced))
-    texts = Texts.of(change, rows)
     files = [*grown, *coded.grown]
     change.commit(coded.state, delete=replaced, grown=files, undo=undo, loaded=coded.loaded)
-    added = AdditionReport(
-        texts.documents,
-        len(replaced_documents),
-        coded.notes,
+    passages = new.counts[new.counts > 1]
+    return encoded + AdditionReport(
+        documents=len(new),
+        replaced=len(replaced_documents),
         unchanged=len(prepared.comparison.unchanged),
         deleted=len(gone),
-        encoded=prepared.encoded if has_vectors else 0,
+        cut=len(passages),
+        passages=int(passages.sum()),
+        empty=len(change.new_textless),
+        notes=coded.notes,
     )
-    return added, texts
 
 
-def commit_vectors(
-    change: Change, vectors: DocumentVectors, partly: PartlyRead, deleted: Rows
-) -> list[str]:
-    """Commit the vectors of the next rows that wait; returns notes for the user.
-
-    `partly` has the positions of texts that the encoder read only in part, and `deleted` are
-    the rows that have no vector, since they were deleted.
-    """
+def commit_vectors(change: Change, vectors: DocumentVectors) -> list[str]:
+    """Commit the vectors of the next rows that wait; returns notes for the user."""
     old = change.base.state
     is_part = old.encoded + len(vectors) < old.rows
     coded = _with_vectors(change, change.next_state(), vectors, NO_ROWS, is_part=is_part)
-    read_in_part = {**partly, **dict.fromkeys((deleted - old.encoded).tolist(), NOT_READ)}
-    change.readings.add({old.encoded + row: read for row, read in read_in_part.items()})
     change.commit(coded.state, grown=coded.grown, undo="with the last", loaded=coded.loaded)
     return coded.notes
 

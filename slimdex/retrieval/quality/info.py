@@ -32,12 +32,8 @@ def facts(snapshot: Snapshot) -> dict[str, Any]:
     proved = state.certificate
     said = proved and proved.said(state.settings, snapshot.searchable_count, snapshot.noun)
 
-    # Documents that the encoder read only in part.
-    cut_documents, tokens, read = snapshot.store.readings.partly_read(rows, snapshot.deleted)
-    share = read / tokens if tokens else 1.0
-    words = word_bytes(snapshot)
-
     # The report.
+    words = word_bytes(snapshot)
     return {
         "path": str(path),
         "documents": len(snapshot),
@@ -49,7 +45,6 @@ def facts(snapshot: Snapshot) -> dict[str, Any]:
         },
         "deleted": snapshot.deleted_count,
         "without_text": len(snapshot.hidden) - len(snapshot.deleted),
-        "cut": {"documents": len(cut_documents), "share_read": round(share, 4)},
         "fitted_rows": state.fit_rows,
         "dimensions": state.dim,
         "settings": state.settings and state.settings.as_dict(),

@@ -79,8 +79,8 @@ def encode_then_refit(index: Index) -> AdditionReport:
     """Encode the rows that wait, as `Collection.encode` does; the caller reports the notes."""
 
     def encode() -> AdditionReport:
-        report, texts = encode_waiting(index)
-        return replace(report, notes=[*report.notes, *texts.notes()])
+        report = encode_waiting(index)
+        return replace(report, notes=[*report.notes, *report.text_notes()])
 
     return add_then_refit(index, "auto", encode)
 

@@ -27,7 +27,6 @@ from .ids import IDS, IdFile, LaterIds
 from .log import Log
 from .manifest import Manifest
 from .origins import Origins, read_origins
-from .readings import ENTRY_BYTES, ReadingFile, Readings
 from .record import Record, read_document, read_record
 from .where.conditions import TEXT_COLUMNS
 from .where.validation import SlowConditionError, check, limiting, reads_clock, refusal
@@ -97,18 +96,12 @@ class DocumentStore:
         self.epoch = state.epoch
         self.columns: Mapping[str, str] = manifest.columns
         self.origins_file = state.files.get("origins")
-        file = None
-        if state.readings is not None:
-            nbytes = state.readings_count * ENTRY_BYTES
-            file = ReadingFile(engine.folder / state.readings, nbytes)
 
         # Read when needed, unless the store of an earlier commit has it already.
         self.changed_origins = Once[Origins]()
         self.id_file = Once[IdFile]()
         self.later_ids = LaterIds(state.id_rows)
-        self.readings = Readings(file)
         if before is not None:
-            self.readings = before.readings.at_commit(file)
             if before.origins_file == self.origins_file:
                 self.changed_origins = before.changed_origins
             if _ids_of(before.manifest) == _ids_of(manifest):
@@ -132,7 +125,7 @@ class DocumentStore:
         return (
             (state.column_files, state.log, self.rows, self.epoch)
             == (now.column_files, now.log, other.rows, other.epoch)
-            and (self.origins_file, self.readings.file) == (other.origins_file, other.readings.file)
+            and self.origins_file == other.origins_file
             and dict(self.columns) == dict(other.columns)
             and np.array_equal(self.manifest.deleted, other.manifest.deleted)
         )

@@ -28,7 +28,6 @@ from .manifest import BlockFile, Blocks, Manifest, Undo
 from .new_documents import NO_DOCUMENTS, NewDocuments
 from .origins import write_origins
 from .passages import DocumentRows
-from .readings import ReadingFile
 from .row_flags import deletion_entries, flag_files
 from .snapshot import IndexInMemory, Snapshot
 from .state import LONGEST_TRAILING, MOST_TRAILING, ColumnFile, State
@@ -60,7 +59,7 @@ class Change:
     state : the state to commit; after that, the committed one.
     columns : the user's columns, of the new documents too: name -> type.
     new : the documents that it adds.
-    readings : which rows' texts the encoder read only in part, including new rows.
+    new_textless : those of its new rows that have no text, in order.
     origins : first row of a document -> its new origin, for documents whose origin it changes.
     workers : compute work that can be split.
     """
@@ -74,7 +73,7 @@ class Change:
         self.state = base.state
         self.columns: Mapping[str, str] = base.columns
         self.new: NewDocuments = NO_DOCUMENTS
-        self.readings = base.store.readings.for_change()
+        self.new_textless = NO_ROWS
         self.origins = dict[int, str | None]()
         self._document_rows: DocumentRows | None = None  # with those of `new`
         self._publish = publish
@@ -115,8 +114,7 @@ class Change:
 
     def textless(self) -> Rows:
         """Rows of documents without text, in order, including new ones."""
-        new_rows = self.readings.textless(self.base.state.rows)
-        return np.append(self.base.manifest.textless, new_rows)
+        return np.append(self.base.manifest.textless, self.new_textless)
 
     def moments_of(self, rows: Rows) -> Moments:
         """The moments of some committed rows' vectors, read from disk."""
@@ -210,14 +208,13 @@ class Change:
 
     def _following(self, undo: Undo) -> Manifest:
         """Write the remaining files, and return the manifest to commit."""
-        # The state, with readings, origins and columns.
+        # The state, with origins and columns.
         old = self.base.manifest
         generation = max(self.state.generation, old.state.generation)
         state = replace(self.state, version=old.state.version + 1, generation=generation)
         is_moved = len(self._deleted) + len(self._restored) > 0
         state = old.with_undo(state, self.path, undo, is_moved)
-        first = old.state.rows
-        state = self._with_columns(self._with_origins(self._with_readings(state)))
+        state = self._with_columns(self._with_origins(state))
 
         # The sets of rows.
         manifest = old.next_commit(
@@ -225,7 +222,7 @@ class Change:
             dict(self.columns),
             deleted=self._deleted,
             restored=self._restored,
-            textless=self.readings.textless(first) if len(self.new) else NO_ROWS,
+            textless=self.new_textless,
             document_rows=self.document_rows(state.rows),
         )
 
@@ -277,21 +274,6 @@ class Change:
     def _next_generation(self, state: State) -> int:
         """A generation for the state to commit that no committed file has in its name."""
         return max(state.generation, self.base.state.generation + 1)
-
-    def _with_readings(self, state: State) -> State:
-        """The state with the file of readings, and those that this change adds to it."""
-        # Readings are only appended to the file, never removed.
-        added = self.readings.added
-        file = self.readings.file
-        if added:
-            if file is None:
-                file = ReadingFile(self.path / state.new_name("readings"))
-            before = file.nbytes
-            file = file.with_entries(np.concatenate(added))
-            self._tails[file.path.name] = self._tail(AppendedFile(file, before))
-        if file is None:
-            return replace(state, readings=None, readings_count=0)
-        return replace(state, readings=file.path.name, readings_count=file.count)
 
     def _merge(self, manifest: Manifest) -> Manifest:
         """The manifest with fewer files of columns, if many have piled up."""

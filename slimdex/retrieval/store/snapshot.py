@@ -230,8 +230,6 @@ class Snapshot:
         state = self.state
         for record in (*state.files.values(), *state.column_files):
             record.check_size(self.path)
-        if self.store.readings.file is not None:
-            self.store.readings.entries()
         state.vector_file(self.path)
         state.norm_file(self.path)
         Log(self.path, state.log, state.rows)

@@ -68,7 +68,7 @@ _LEAST = {
     "deletion_count": 0,
     "deletions_before": 0,
     "id_rows": 0,
-    "readings_count": 0,
+    "encoded_before": 0,
     "generation": 1,
     "version": 1,
     "epoch": 0,
@@ -218,11 +218,9 @@ class State:
     log : the documents.
     flags, deletions : names of the files of `row_flags`.
     deletion_count : entries of the file of deletions.
-    deletions_before : as many as there were before any of the waiting rows.
+    encoded_before, deletions_before : `encoded` and `deletion_count` before the waiting rows came.
     id_rows : rows before this one are in the file of ids.
     column_files : files of their columns, in the order of rows; the last rows may be in none.
-    readings : file of the rows that were read only in part; None before the first one.
-    readings_count : entries of that file.
     generation : incremented by every commit that writes files, and part of their names.
     version : incremented by every commit.
     epoch : incremented when rows are renumbered or come back, or all vectors are replaced.
@@ -260,11 +258,10 @@ class State:
     flags: str = file_name("flags", 1)
     deletions: str = file_name("deletions", 1)
     deletion_count: int = 0
+    encoded_before: int = 0
     deletions_before: int = 0
     id_rows: int = 0
     column_files: list[ColumnFile] = field(default_factory=list)
-    readings: str | None = None
-    readings_count: int = 0
     generation: int = 1
     version: int = 1
     epoch: int = 0
@@ -393,8 +390,7 @@ class State:
     @property
     def file_names(self) -> set[str]:
         """All files beside the manifest that belong to the index."""
-        names = {file.name for file in self.column_files} | self.used_names | set(self.kept)
-        return names | ({self.readings} if self.readings else set())
+        return {file.name for file in self.column_files} | self.used_names | set(self.kept)
 
     @property
     def used_names(self) -> set[str]:
@@ -486,6 +482,7 @@ class State:
             ("encoded", self.encoded, self.rows),
             ("moments_rows", self.moment_rows, self.encoded),
             ("words_rows", self.lexical_rows, self.rows),
+            ("encoded_before", self.encoded_before, self.encoded),
             ("deletions_before", self.deletions_before, self.deletion_count),
         ):
             if _whole(name, rows, 0) > most:
@@ -512,7 +509,7 @@ class State:
                 raise ValueError(f"k={settings.k}; expected at most {self.dim}")
 
         # Files of vectors and documents.
-        for role in ("vectors", "norms", "words", "readings"):
+        for role in ("vectors", "norms", "words"):
             if role == "vectors" or getattr(self, role) is not None:
                 _check_name(role, getattr(self, role))
         _check_name("documents", self.log.documents)

@@ -32,7 +32,6 @@ from .document_store import READ_AT_ONCE
 from .engine import Engine
 from .log import Log
 from .manifest import BlockFile, Manifest
-from .readings import ENTRY_BYTES, ReadingFile
 from .record import read_record
 from .row_flags import flag_files
 from .snapshot import Snapshot
@@ -72,7 +71,7 @@ def replacement_faults(snapshot: Snapshot) -> list[str]:
 
 
 def log_faults(snapshot: Snapshot) -> list[str]:
-    """Faults of the log and of the readings: damaged bytes, missing documents."""
+    """Faults of the log: damaged bytes, missing documents."""
     if faults := row_faults(snapshot):  # without rows, documents can't be read
         return faults
     try:
@@ -80,22 +79,14 @@ def log_faults(snapshot: Snapshot) -> list[str]:
         damaged = damaged_documents(snapshot)
     except CorruptError as error:
         return [str(error)]
-    faults = reading_faults(snapshot)
+    faults = list[str]()
     if len(damaged):
         path = files[0].path
         for row, id in zip(damaged.tolist(), _ids(snapshot, damaged), strict=True):
             faults.append(f"{path}: document {shorten(id)} of row {row} is damaged")
     for file in files if not faults else ():
         faults += _block_faults(snapshot, file)
-    if faults:
-        return faults
-
-    # The manifest's rows without text must be those of the readings.
-    manifest = snapshot.manifest
-    textless = snapshot.store.readings.textless()
-    if not np.array_equal(textless[textless < snapshot.state.rows], manifest.textless):
-        return [f"{snapshot.path / MANIFEST}: other texts than those of the readings"]
-    return []
+    return faults
 
 
 def row_faults(snapshot: Snapshot) -> list[str]:
@@ -148,12 +139,6 @@ def damaged_columns(snapshot: Snapshot) -> dict[ColumnFile, str]:
         except CorruptError as error:
             faults[file] = str(error)
     return faults
-
-
-def reading_faults(snapshot: Snapshot) -> list[str]:
-    """Faults of the file of readings, if there is one, block by block."""
-    file = snapshot.store.readings.file
-    return [] if file is None else _block_faults(snapshot, file)
 
 
 def faults_of_derived_files(snapshot: Snapshot) -> list[str]:
@@ -313,9 +298,6 @@ def _append_only_files(folder: Path, state: State) -> list[BlockFile]:
         files.append(norms)
     files += Log(folder, state.log, state.rows).files
     files += flag_files(folder, state)
-    if state.readings is not None:
-        nbytes = state.readings_count * ENTRY_BYTES
-        files.append(ReadingFile(folder / state.readings, nbytes))
     if state.replacement is not None:
         files.append(state.replacement.vector_file(folder))
     return files

@@ -204,7 +204,7 @@ def replaced(**changed: Any) -> Callable[[dict[str, Any]], None]:
         (put("dim", value=1 << 40), "dim=.*at most"),
         (put("rows", value=10**9), "columns of 300 rows; expected 1000000000"),
         (put("column_files", 0, "name", value="../x.parquet"), "expected columns-000001"),
-        (put("readings", value="../readings-000001.bin"), "expected readings-000001"),
+        (put("flags", value="../flags-000001.bin"), "expected flags-000001"),
         (put("settings", "reducer", value="pickle"), "reducer='pickle'"),
         (put("center", value="AAAA"), "a center of|multiple of element size"),
         (replaced(vectors="../vectors-000002.f16"), "expected vectors-000001"),

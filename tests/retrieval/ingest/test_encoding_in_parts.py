@@ -123,7 +123,7 @@ def test_others_that_encode_are_not_waited_for(tmp_path: Path) -> None:
     path = tmp_path / "parts"
     with half_encoded(path) as parts, Collection.open(path) as other, other.index.encoding():
         start = monotonic()
-        assert encode_waiting(parts.index, 0.3)[0].encoded == 0
+        assert encode_waiting(parts.index, 0.3).encoded == 0
         assert 0.2 < monotonic() - start < 5
 
 

@@ -25,7 +25,7 @@ def test_a_copy_has_the_files_of_the_manifest_alone(path: Path, tmp_path: Path) 
     """Cut to their committed lengths, so that the copy can also be undone."""
     with Collection.open(path, ReadingEncoder()) as collection:
         collection.add(documents("x", 20))
-        for name in (collection.index.state.vectors, collection.index.state.readings or ""):
+        for name in (collection.index.state.vectors, collection.index.state.flags):
             with (path / name).open("ab") as file:
                 file.write(b"of an addition that failed")
         (path / "codes-000099.faiss").write_bytes(b"left")
@@ -36,7 +36,7 @@ def test_a_copy_has_the_files_of_the_manifest_alone(path: Path, tmp_path: Path) 
     assert {file.name for file in copy.iterdir()} == names
     assert (copy / MANIFEST).read_bytes() == (path / MANIFEST).read_bytes()
     with Collection.open(copy, ReadingEncoder()) as copied:
-        for name in (copied.index.state.vectors, copied.index.state.readings or ""):
+        for name in (copied.index.state.vectors, copied.index.state.flags):
             assert (path / name).read_bytes().startswith((copy / name).read_bytes())
             assert (path / name).stat().st_size == (copy / name).stat().st_size + 26
         copied.undo()

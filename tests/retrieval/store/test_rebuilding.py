@@ -6,7 +6,6 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-import numpy as np
 import pytest
 
 from slimdex.errors import CorruptError
@@ -200,27 +199,3 @@ def test_a_log_that_is_cut_can_not_be_repaired(path: Path, name: str) -> None:
         repair(path)
     file.write_bytes(whole)
     assert verify(path) == []
-
-
-@pytest.mark.parametrize("is_missing", [True, False])
-def test_damaged_readings_keep_the_rows_without_text(tmp_path: Path, is_missing: bool) -> None:
-    path = tmp_path / "x"
-    with Collection.create(path, ReadingEncoder(max_length=8), passages="off") as collection:
-        collection.add([Document("long", "word " * 40), Document("none", ""), Document("a", "b")])
-        with collection.index.change() as change:
-            change.readings.add({0: (40, 8)})
-            change.commit()
-        snapshot = collection.index.snapshot
-        assert snapshot.state.readings is not None
-        assert snapshot.store.readings.of(np.arange(3)) == {0: (40, 8), 1: (0, 0)}
-    readings = path / snapshot.state.readings
-    if is_missing:
-        readings.unlink()
-    else:
-        flip(readings, 9)
-    assert len(verify(path)) == 1
-    assert len(repair(path)) == 1
-    assert verify(path) == []
-    with Collection.open(path, ReadingEncoder(max_length=8)) as collection:
-        assert collection.index.snapshot.store.readings.of(np.arange(3)) == {1: (0, 0)}
-        assert [hit.id for hit in collection.search("b", limit=1)] == ["a"]
