@@ -30,7 +30,7 @@ RECORD = "slimdex_metadata"
 """Column of a dict of the values of frameworks' metadata that do not suit their columns. No user
 has to know of it: commands and services show the values under their names."""
 
-MOST_COLUMNS = 10_000
+MOST_COLUMNS = 5_000
 """Columns of an index: DuckDB takes megabytes and milliseconds for each hundred of them."""
 SHOWN = 60
 """Characters of the text in a hit's repr."""
@@ -68,9 +68,9 @@ def id_texts(ids: Any) -> list[str]:
 def check_columns(count: int, what: str) -> None:
     """Raise `InputError` if there are more columns than an index can have.
 
-    >>> check_columns(10_001, "document 'a'")
+    >>> check_columns(5_001, "document 'a'")
     Traceback (most recent call last):
-    slimdex.errors.InputError: document 'a': 10,001 columns; expected 10,000 or fewer (one \
+    slimdex.errors.InputError: document 'a': 5,001 columns; expected 5,000 or fewer (one \
 column of JSON holds any number of keys)
     """
     if count > MOST_COLUMNS:

@@ -108,7 +108,7 @@ def test_the_deepest_json_can_be_added_and_printed(
 
 
 @sweep
-@pytest.mark.parametrize("count", [100, CHANCE.count(10_000, 600)])
+@pytest.mark.parametrize("count", [100, CHANCE.count(MOST_COLUMNS, 600)])
 def test_many_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int) -> None:
     # Half of what users have.
     monkeypatch.setitem(engine.LIMITS, "memory_limit", "500MB")
