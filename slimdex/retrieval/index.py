@@ -384,22 +384,19 @@ class Index:
             self._is_changing = True
             change = Change(self._newest, self._publish, self.workers)
             try:
-                # Its thread may write until it is discarded: files to sync are closed after that.
-                with syncing_later(), self._failing(change):
+                with syncing_later(), self._failing():
                     yield change
             finally:
-                self._is_changing = False  # first: Ctrl-C may end the wait for the thread
-                change.discard()
+                self._is_changing = False
 
     @contextmanager
-    def _failing(self, change: Change) -> Iterator[None]:
-        """Discard a change that fails, and convert disk and DuckDB errors to slimdex's own."""
+    def _failing(self) -> Iterator[None]:
+        """Convert disk and DuckDB errors of a change that fails to slimdex's own."""
         try:
             yield
         except BaseException as error:
             if self._engine.is_inherited:  # the change is the parent's
                 raise
-            change.discard()
             self._engine.restart()  # the next attempt writes other files of the same names
             if isinstance(error, disk_errors()):
                 raise disk_error(self.path, error) from error

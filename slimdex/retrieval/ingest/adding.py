@@ -27,7 +27,6 @@ from ..store.manifest import Undo
 from ..store.next_commit import Change
 from ..store.snapshot import Snapshot
 from ..store.state import State
-from ..store.work_folder import work_folder
 from . import writer
 from .addition import (
     Addition,
@@ -38,7 +37,7 @@ from .addition import (
 from .addition_report import AdditionReport
 from .batches import Batch, Batches
 from .encode import encode_until, encode_waiting
-from .preparing import Comparison, PreparedBatch, is_small, prepare
+from .preparing import Comparison, PreparedBatch, prepare
 
 if TYPE_CHECKING:
     from ..sources.files.input_files import Reading
@@ -155,7 +154,6 @@ def add(index: Index, addition: Addition, *, encode: bool = True) -> AdditionRep
     if addition.vectors is not None:
         check_document_vectors(addition.vectors, index.state.dim)
         encode_waiting(index)  # vectors are in the order of the rows
-    writer.drop_deleted_words(index)
 
     # Enter each batch; if one fails, the others stay.
     columns_before = index.snapshot.columns
@@ -203,10 +201,8 @@ def _add_batch(
     Returns counts of documents, and the manifest that undoing restores now.
     """
     encodes_now = encodes and batch.is_only and batch.characters <= MOST_ENCODED_FIRST
-    needs_folder = not is_small(len(batch.documents), batch.characters)
     with ExitStack() as stack:
-        folder = stack.enter_context(work_folder(index.path)) if needs_folder else None
-        prepared = prepare(index, addition, folder, encodes=encodes_now)
+        prepared = prepare(index, addition, stack, encodes=encodes_now)
 
         # Under the lock. If others have changed the same documents, the columns or the encoder
         # meanwhile, prepare again.
@@ -214,7 +210,7 @@ def _add_batch(
         if addition.vectors is not None and index.state.waits:
             encode_until(index, index.state.rows)  # what others have entered meanwhile
         if not prepared.comparison.holds_for(index.snapshot):
-            prepared = prepare(index, addition, encodes=encodes_now)
+            prepared = prepare(index, addition, stack, encodes=encodes_now)
         with index.change() as change:
             is_ours = before is not None and change.base.state.files.get("before") == before
             undo: Undo = "with the last" if is_ours else "alone"

@@ -6,7 +6,7 @@ They are made without the writer lock, and committed under it.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import closing, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +15,6 @@ import numpy as np
 
 from slimdex.indexes.arrays import Rows, batches, without
 from slimdex.indexes.search.reduced_index import ReducedIndex
-from slimdex.indexes.vectors.vector_file import VectorFile
 from slimdex.system.atomic_files import publish
 from slimdex.system.progress import note
 
@@ -25,7 +24,7 @@ from ..store.document_store import READ_AT_ONCE, DocumentStore
 from ..store.engine import Engine
 from ..store.index_files import NOT_INDEX, with_moments
 from ..store.log import Log, pack
-from ..store.manifest import BlockFile, Checksums, Manifest
+from ..store.manifest import Checksums, Manifest, append_only_files
 from ..store.next_commit import Change
 from ..store.origins import Origins, write_origins
 from ..store.passages import DocumentRows
@@ -130,8 +129,7 @@ def _compact(snapshot: Snapshot, folder: Path) -> Copies:
     counts = rows.counts_of(documents).tolist()
     log = LogFiles(state.new_name("documents"), state.new_name("offsets"))
     records = zip(_records(snapshot, documents), counts, strict=True)
-    state, grown = with_blocks(Log(folder, log, 0), replace(state, column_files=[]), pack(records))
-    files: list[BlockFile] = [vectors, *(each.file for each in grown)]
+    state = with_blocks(Log(folder, log, 0), replace(state, column_files=[]), pack(records))
     state = _with_origins(snapshot.store.origins, state, documents, live, folder)
 
     # Row sets, and the columns.
@@ -143,7 +141,7 @@ def _compact(snapshot: Snapshot, folder: Path) -> Copies:
     manifest = Manifest(state, snapshot.columns, row_sets)
     if state.rows:
         flags, _ = flag_files(folder, replace(state, rows=0))
-        files.append(flags.append(row_sets.flags(0, state.rows)))
+        flags.append(row_sets.flags(0, state.rows))
         with closing(Engine(folder)) as engine:
             store = DocumentStore(engine, manifest)
             columns = new_columns(store, folder / state.new_name("columns"), range(state.rows))
@@ -153,10 +151,9 @@ def _compact(snapshot: Snapshot, folder: Path) -> Copies:
     # What is derived from documents and vectors.
     state = with_new_words(snapshot, state, folder, live=True)
     state = with_moments(folder, state, snapshot.moments())
-    state, replacing = _compact_replacement(snapshot, state, live, folder)
-    files += replacing
+    state = _compact_replacement(snapshot, state, live, folder)
     if old.settings is None:
-        return _with_checksums(replace(manifest, state=state), files), None
+        return _with_checksums(replace(manifest, state=state), folder), None
 
     # The norms and codes of live rows.
     norms = None
@@ -165,17 +162,17 @@ def _compact(snapshot: Snapshot, folder: Path) -> Copies:
         snapshot.manifest.check(old_index.metric.norms)
         norms = old_index.metric.norms.copy(folder / state.new_name("norms"), coded)
         state = replace(state, norms=norms.path.name)
-        files.append(norms)
     index = old_index.without_rows(state.vector_file(folder), norms)
     index.extend()
     codes = publish(folder / state.new_name("codes"), index.index.save)
     state = replace(state, files=state.files | {"codes": codes})
-    return _with_checksums(replace(manifest, state=state), files), index
+    return _with_checksums(replace(manifest, state=state), folder), index
 
 
-def _with_checksums(manifest: Manifest, files: Sequence[BlockFile]) -> Manifest:
-    """Return a manifest with the checksums of all blocks of these new files."""
-    tails = {file.path.name: (0, list(file.blocks())) for file in files}
+def _with_checksums(manifest: Manifest, folder: Path) -> Manifest:
+    """Return a manifest with the checksums of all blocks of its files, which are in a folder."""
+    files = append_only_files(folder, manifest.state)
+    tails = {file.path.name: (0, [*file.blocks()]) for file in files}
     checksums = Checksums().with_tails(tails, manifest.state.file_names)
     return replace(manifest, checksums=checksums)
 
@@ -198,20 +195,18 @@ def _with_origins(
     return replace(state, files=state.files | {"origins": record})
 
 
-def _compact_replacement(
-    snapshot: Snapshot, state: State, live: Rows, folder: Path
-) -> tuple[State, list[VectorFile]]:
+def _compact_replacement(snapshot: Snapshot, state: State, live: Rows, folder: Path) -> State:
     """Write the live rows of the vectors that will replace the index's own, if any.
 
-    Returns a state that names the new file, and this file in a list. The state has the next
-    generation, since the file would otherwise get the same name as the index's own vectors.
+    Returns a state that names the new file. It has the next generation, since the file would
+    otherwise get the same name as the index's own vectors.
     """
     if state.replacement is None:
-        return state, []
+        return state
     file = state.replacement.vector_file(snapshot.path)
     snapshot.manifest.check(file)
     next_state = replace(state, generation=state.generation + 1)
     rows = live[live < len(file)]  # the new encoder has no vectors of the others yet
     live_file = file.copy(folder / next_state.new_name("vectors"), rows)
     replacement = replace(state.replacement, vectors=live_file.path.name, rows=len(live_file))
-    return replace(next_state, replacement=replacement), [live_file]
+    return replace(next_state, replacement=replacement)

@@ -22,7 +22,7 @@ from slimdex.system.workers import IN_THIS_PROCESS
 from ..encoders.encoding import ENCODING, TEXT_CHARACTERS
 from ..index import Index
 from ..store.manifest import Manifest
-from ..store.row_flags import deleted_since
+from ..store.row_flags import changed_since
 from ..store.snapshot import Snapshot
 from ..store.state import State
 from . import writer
@@ -157,7 +157,7 @@ def encode_until(index: Index, goal: int, end: float = inf) -> AdditionReport:
 def _deleted_texts(snapshot: Snapshot) -> StoredTexts:
     """The texts of documents that were replaced or deleted since rows wait, and had vectors."""
     state = snapshot.state
-    rows = deleted_since(snapshot.path, state, state.deletions_before)
+    rows, _ = changed_since(snapshot.path, state, state.deletions_before)
     had_vectors = rows[: np.searchsorted(rows, state.encoded_before)]
     return StoredTexts.of(snapshot.store, snapshot.document_rows.first_rows(had_vectors))
 

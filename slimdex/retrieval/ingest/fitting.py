@@ -19,7 +19,7 @@ from slimdex.indexes.vectors.vector_file import VectorFile
 from ..index import Index
 from ..store.index_files import encode_rows, fit, save_codes
 from ..store.manifest import Manifest, Undo
-from ..store.next_commit import AppendedFile, Change
+from ..store.next_commit import Change
 from ..store.snapshot import IndexInMemory
 from ..store.state import State
 from ..store.work_folder import work_folder
@@ -131,10 +131,9 @@ def commit_fit(change: Change, fitted: FitResult, state: State, undo: Undo = "al
         index.metric = replace(index.metric, norms=file)
     index = index.with_rows_of(state.vector_file(path))
     state, saved_rows = save_codes(path, state, index, fitted_state.encoded)
-    grown = [] if index.metric is None else [AppendedFile(index.metric.norms)]
 
     # Commit, and report how many rows the fit has not seen.
-    change.commit(state, grown=grown, undo=undo, loaded=IndexInMemory(index, saved_rows))
+    change.commit(state, undo=undo, loaded=IndexInMemory(index, saved_rows))
     added = state.encoded - fitted_state.encoded
     if not added:
         return []

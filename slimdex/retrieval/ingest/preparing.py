@@ -7,6 +7,7 @@ change the same documents, the columns or the encoder.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from itertools import compress
 from pathlib import Path
@@ -18,23 +19,19 @@ from slimdex.indexes.arrays import NO_ROWS, Rows, batches
 
 from ..documents import Document, Part
 from ..index import Index
-from ..lexical.tokens import TERMS, Terms
 from ..sources.given_vectors import DocumentVectors
-from ..store.derived_files import write_words
+from ..store.derived_files import may_be_late, write_words
 from ..store.new_documents import ColumnValues, NewDocuments, column_values
 from ..store.passages import parts_written
 from ..store.record import values_json
 from ..store.snapshot import Snapshot
+from ..store.work_folder import work_folder
 from .addition import Addition, NoDocumentsError
 from .addition_report import AdditionReport
 from .cutting import counter, cut
 from .text_vectors import StoredTexts, encode
 
 READ_AT_ONCE = 1024
-MOST_FEW = 1024
-MOST_FEW_CHARACTERS = 1 << 20
-"""Most documents, and most characters, whose words are indexed under the writer lock, which is
-quick; the words of more are indexed beforehand."""
 
 
 @dataclass(frozen=True)
@@ -91,27 +88,25 @@ class PreparedBatch:
     new : the new and changed ones.
     vectors : of their rows; None if they are encoded later.
     encoded : how many texts were encoded, and how they were read.
-    terms : makes the terms of texts, and remembers those of few documents.
     words : folder of the snapshot's lexical index, extended by these documents; None if they are
-        few, or words are not indexed.
+        very few, or words are not indexed.
     """
 
     comparison: Comparison
     new: NewDocuments
     vectors: DocumentVectors | None
     encoded: AdditionReport = field(default_factory=AdditionReport)
-    terms: Terms = TERMS
     words: Path | None = None
 
 
 def prepare(
-    index: Index, addition: Addition, folder: Path | None = None, *, encodes: bool = False
+    index: Index, addition: Addition, stack: ExitStack, *, encodes: bool = False
 ) -> PreparedBatch:
     """Compare the documents of a batch with those of an index, and cut them.
 
     Parameters
     ----------
-    folder : where to write the words of many documents; None for few.
+    stack : removes the folder of the words, once they are moved.
     encodes : whether their texts are encoded, too, unless other rows wait.
 
     Raises `InputError` if there are no documents, or a value fits no column; `EncodingError` if the
@@ -139,13 +134,14 @@ def prepare(
         has_vectors = comparison.vectors is not None
         _check_first(snapshot, documents, new, has_vectors=has_vectors)
 
-    # Encode texts, index the words of many documents, and find the terms of few.
+    # Encode texts, and index words.
     prepared = PreparedBatch(comparison, new, comparison.vectors)
     if encodes and comparison.vectors is None and len(new) and not state.waits:
         prepared = _with_vectors(index, prepared)
-    if folder is not None:
+    if len(new) and not may_be_late(snapshot, new):
+        folder = stack.enter_context(work_folder(index.path))
         return replace(prepared, words=write_words(snapshot, new, folder / "words"))
-    return replace(prepared, terms=_terms_with_cache(new)) if state.words else prepared
+    return prepared
 
 
 def _with_vectors(index: Index, prepared: PreparedBatch) -> PreparedBatch:
@@ -196,11 +192,6 @@ def _fits(index: Index, document: Document, addition: Addition) -> bool:
     except InputError as error:
         return not addition.leave_out(document, error)
     return True
-
-
-def is_small(documents: int, characters: int) -> bool:
-    """Whether so many documents, of so many characters, are indexed quickly."""
-    return documents <= MOST_FEW and characters <= MOST_FEW_CHARACTERS
 
 
 def _compare(snapshot: Snapshot, documents: Sequence[Document], addition: Addition) -> Comparison:
@@ -301,13 +292,3 @@ def _check_first(
         count = len(documents)
         raise InputError(f"none of {count} documents has a text; expected at least one with text")
     snapshot.state.requested.check_count(snapshot.state.rows + new.row_count)
-
-
-def _terms_with_cache(new: NewDocuments) -> Terms:
-    """Make the terms of documents' ids and texts, and return the `Terms` that remember them."""
-    terms = Terms.with_cache()
-    for document in new.documents:
-        terms.of_id(document.id)
-    for text in new.texts:
-        terms.of_text(text)
-    return terms

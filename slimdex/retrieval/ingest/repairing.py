@@ -128,9 +128,9 @@ def _save_documents(index: Index, *, untrusted: bool) -> list[str]:
         state = change.next_state()
         files = LogFiles(state.new_name("documents"), state.new_name("offsets"))
         blocks = pack(_readable_records(change.base, set(damaged.tolist())))
-        state, grown = with_blocks(Log(index.path, files, 0), state, blocks)
+        state = with_blocks(Log(index.path, files, 0), state, blocks)
         lost = without(change.base.document_rows.all_rows(damaged), change.base.deleted)
-        change.commit(state, delete=lost, grown=grown, undo="never")
+        change.commit(state, delete=lost, undo="never")
     if not untrusted and (left := log_faults(index.snapshot)):
         raise CorruptError(f"{left[0].partition(';')[0]}; {CANT_REBUILD}")
     if untrusted:

@@ -18,13 +18,12 @@ from slimdex.errors import CorruptError, InputError
 from slimdex.indexes.arrays import Matrix, Rows, batches, without
 from slimdex.indexes.reducers.moments import Moments
 from slimdex.indexes.vectors.vector_file import VectorFile
-from slimdex.system.append_only import sync
 
 from ..encoders.adapters import plain_spec
 from ..encoders.base import Encoder, as_recorded, is_same_encoder
 from ..index import Index
 from ..store.index_files import with_moments
-from ..store.next_commit import AppendedFile, Change
+from ..store.next_commit import Change
 from ..store.snapshot import Snapshot
 from ..store.state import Replacement, State, center_text
 from ..store.work_folder import work_folder
@@ -145,7 +144,6 @@ def _append(change: Change, encoded: EncodedTexts) -> None:
     state = change.next_state()
     replacement = state.replacement
     assert replacement is not None
-    first = replacement.rows
     vectors = encoded.vectors.rows(0, len(encoded.vectors))
     has_vector = np.flatnonzero(vectors.any(axis=1))
     if not replacement.center and len(has_vector):
@@ -153,12 +151,9 @@ def _append(change: Change, encoded: EncodedTexts) -> None:
         replacement = replace(replacement, center=center)
 
     file = replacement.vector_file(change.path)
-    before = file.nbytes
     file.append(vectors)
-    if not first:
-        sync(change.path)  # the file is new, so its name must be durable, too
     state = replace(state, replacement=replace(replacement, rows=len(file)))
-    change.commit(state, grown=[AppendedFile(file, before)])
+    change.commit(state)
 
 
 def _finish(index: Index, pace: Pace) -> list[str] | None:

@@ -6,7 +6,6 @@ deleted come back. Undoing is a change itself, so undoing it makes the change ag
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import chain, repeat
 
@@ -14,15 +13,15 @@ import numpy as np
 
 from slimdex.errors import CorruptError, InputError
 from slimdex.indexes.arrays import without
-from slimdex.indexes.reducers.moments import Moments
+from slimdex.indexes.vectors.row_formats import FLOAT32
 from slimdex.indexes.vectors.vector_file import VectorFile
 
 from ..index import Index
 from ..lexical.word_index import write_extended
 from ..store.derived_files import rows_with_text, word_faults
-from ..store.index_files import load_index, save_codes, with_moments
+from ..store.index_files import load_index, save_codes
 from ..store.manifest import Manifest
-from ..store.next_commit import AppendedFile, Change
+from ..store.next_commit import Change
 from ..store.state import State
 from .fitting import ROLES
 
@@ -55,9 +54,9 @@ def _undone(change: Change) -> Undone:
     restored = without(head.deleted, deleted)
     removed = without(deleted, head.deleted)
 
-    # Restore words, moments, fit and codes.
+    # Restore words, fit and codes.
     state = _words_as(change, change.next_state(), before)
-    state, grown = _restore_fit(change, state, before.state)
+    state = _restore_fit(change, state, before.state)
     state = replace(
         state,
         epoch=state.epoch + 1,
@@ -68,7 +67,7 @@ def _undone(change: Change) -> Undone:
 
     # Files of these rows have not changed, but a sync must read them again.
     change.origins |= change.base.store.without_stamps(np.union1d(restored, removed))
-    change.commit(state, delete=removed, restore=restored, grown=grown)
+    change.commit(state, delete=removed, restore=restored)
     rows = head.document_rows
     return Undone(rows.number(restored), rows.number(removed))
 
@@ -123,37 +122,31 @@ def _words_as(change: Change, state: State, manifest: Manifest) -> State:
     return replace(state, words=name, words_rows=None)
 
 
-def _restore_fit(change: Change, state: State, before: State) -> tuple[State, list[AppendedFile]]:
-    """The state with moments, fit and codes of an earlier one, and the files that have grown.
+def _restore_fit(change: Change, state: State, before: State) -> State:
+    """The state with fit and codes of an earlier one.
 
     Before the first documents there was no fit: then the present one stays.
     """
-    # The moments.
-    if before.settings is None:
-        state = with_moments(change.path, replace(state, encoded=0), Moments(state.dim))
-        return replace(state, encoded=change.base.state.encoded, certificate=None), []
-    moments = before.files["moments"]
-    moments.check(change.path)
-    state = replace(
-        state,
-        files=state.files | {"moments": moments},
-        moments_rows=before.moment_rows,
-        moments_deleted=before.moments_deleted,
-        certificate=before.certificate,
-    )
-    if _fit(state) == _fit(before):
-        return state, []
+    state = replace(state, certificate=before.certificate)
+    if before.settings is None or _fit(state) == _fit(before):
+        return state
 
     # There has been another fit since: restore the settings and files of the earlier one.
-    files = dict(state.files)
-    for role in ROLES:
-        files.pop(role, None)
-        if role in before.files:
-            files[role] = before.files[role]
-    state = replace(
-        state, settings=before.settings, fit=before.fit, norms=before.norms, files=files
-    )
-    return _add_later_rows(change, state, before)
+    files = {role: file for role, file in state.files.items() if role not in ROLES}
+    files |= {role: before.files[role] for role in ROLES if role in before.files}
+    state = replace(state, settings=before.settings, fit=before.fit, norms=None, files=files)
+
+    # Its codes lack the rows that came later; the norms are made again.
+    files = {role: file for role, file in before.files.items() if role != "before"}
+    index = load_index(change.path, replace(before, files=files))
+    saved_rows = len(index.index)
+    if index.metric is not None:
+        norms = state.new_name("norms")
+        state = replace(state, norms=norms)
+        new_file = VectorFile(change.path / norms, 1, format=FLOAT32)
+        index.metric = replace(index.metric, norms=new_file)
+    index = index.with_rows_of(state.vector_file(change.path))
+    return save_codes(change.path, state, index, saved_rows)[0]
 
 
 def _fit(state: State) -> tuple[object, ...]:
@@ -162,43 +155,3 @@ def _fit(state: State) -> tuple[object, ...]:
     The codes do not: they grow with later rows.
     """
     return state.settings, state.norms, *map(state.files.get, ROLES[:2])
-
-
-def _add_later_rows(
-    change: Change, state: State, before: State
-) -> tuple[State, list[AppendedFile]]:
-    """Add the codes and norms of the rows that came later to those of an earlier state."""
-    # Load the index as it was, without the manifest that it could be undone to.
-    files = {role: file for role, file in before.files.items() if role != "before"}
-    rows = _norm_rows(change, state, before)
-    index = load_index(change.path, replace(before, files=files, rows=state.rows, encoded=rows))
-    saved_rows = len(index.index)
-
-    # Code the rows since then, which appends their norms.
-    grown = list[AppendedFile]()
-    norms_before = 0
-    if index.metric is not None:
-        norms_before = index.metric.norms.nbytes
-    index = index.with_rows_of(state.vector_file(change.path))
-    if index.metric is not None:
-        grown.append(AppendedFile(index.metric.norms, norms_before))
-    return save_codes(change.path, state, index, saved_rows)[0], grown
-
-
-def _norm_rows(change: Change, state: State, before: State) -> int:
-    """Number of rows that the norm file of an earlier state has by now.
-
-    It may exceed that state's, since batches may have appended rows before another fit. Raises
-    `CorruptError` if the norms are damaged.
-    """
-    norms = before.norm_file(change.path)
-    if norms is None:
-        return before.encoded
-
-    # All rows in the file, if they agree with the checksums; otherwise those of the earlier state.
-    with suppress(CorruptError, OSError):
-        rows = norms.path.stat().st_size // norms.row_bytes
-        change.base.manifest.check(VectorFile(norms.path, 1, rows, norms.format))
-        return min(rows, state.encoded)
-    change.base.manifest.check(norms)
-    return before.encoded

@@ -23,17 +23,17 @@ from ..index import Index
 from ..lexical.word_index import WordIndex
 from ..sources.given_vectors import DocumentVectors
 from ..store.derived_files import (
-    has_words_of_many_deleted,
     new_words,
+    with_blocks,
     with_columns_again,
-    with_documents,
     with_new_words,
     with_words,
 )
 from ..store.ids import IDS
 from ..store.index_files import encode_rows, fit, save_codes, with_moments
+from ..store.log import Log
 from ..store.manifest import Undo
-from ..store.next_commit import AppendedFile, Change
+from ..store.next_commit import Change
 from ..store.snapshot import IndexInMemory, Snapshot
 from ..store.state import Certificate, State, center_text
 from ..store.verification import damaged_columns
@@ -44,11 +44,9 @@ from .preparing import PreparedBatch
 
 MOST_UNCOUNTED = 1024
 UNCOUNTED_SHARE = 64
-DELETED_SHARE = 8
-"""The file of moments is rewritten when the last rows that it lacks exceed both `MOST_UNCOUNTED`
-and one row in `UNCOUNTED_SHARE`, or when the deleted rows that it still counts exceed
-`MOST_UNCOUNTED` or one in `DELETED_SHARE` of its rows. Until then, these rows are added and
-subtracted whenever the moments are needed."""
+"""An addition writes the moments again if more than `MOST_UNCOUNTED` rows, and one in
+`UNCOUNTED_SHARE`, were added or deleted since. Until then, these rows are added and subtracted
+whenever the moments are needed."""
 
 FEWEST = 2
 """Fewest vectors of a fit while others follow: some reducers need two."""
@@ -60,19 +58,7 @@ def commit_deletion(change: Change, documents: Rows, undo: Undo = "alone") -> No
     """Delete documents, given by their first rows, and commit."""
     if len(documents):
         rows = change.document_rows().all_rows(documents)
-        change.commit(_without(change, change.next_state(), rows), delete=rows, undo=undo)
-
-
-def _without(change: Change, state: State, rows: Rows) -> State:
-    """The next state with moments without some rows.
-
-    Many rows are subtracted from the moments now, few only when the moments are needed.
-    """
-    with_old = _with_old_moments(change, state, rows)
-    if with_old is not None:
-        return with_old
-    moments = change.base.moments().subtract(change.moments_of(rows))
-    return with_moments(change.path, state, moments)
+        change.commit(change.next_state(), delete=rows, undo=undo)
 
 
 def delete(index: Index, ids: Sequence[str] | None, where: str | None) -> int:
@@ -115,7 +101,8 @@ def add_prepared(
     row_of = prepared.comparison.rows
     replaced_documents = [row_of[each.id] for each in new.documents if each.id in row_of]
     replaced = rows.all_rows(np.union1d(np.array(replaced_documents, dtype=np.int64), gone))
-    state = replace(change.next_state(), rows=stop)
+    deletion_count = old.deletion_count + len(replaced)
+    state = replace(change.next_state(), rows=stop, deletion_count=deletion_count)
     if not old.waits:
         state = replace(state, encoded_before=old.encoded, deletions_before=old.deletion_count)
 
@@ -129,12 +116,11 @@ def add_prepared(
         rows=old.lexical_rows,
         state=state,
         deleted=deleted,
-        terms=prepared.terms,
         written=prepared.words if is_same else None,
     )
 
     # The log, and the vectors, unless others wait for theirs.
-    state, grown = with_documents(change, state)
+    state = with_blocks(Log(change.path, old.log, old.rows), state, new.blocks)
     if prepared.comparison.vectors is None:
         textless = [row for row, text in enumerate(new.texts, old.rows) if not text]
         change.new_textless = np.array(textless, dtype=np.int64)
@@ -143,9 +129,8 @@ def add_prepared(
         encoded = prepared.encoded
         coded = _with_vectors(change, state, prepared.vectors, replaced, is_part=is_part)
     else:
-        coded = Coded(_without(change, state, replaced))
-    files = [*grown, *coded.grown]
-    change.commit(coded.state, delete=replaced, grown=files, undo=undo, loaded=coded.loaded)
+        coded = Coded(state)
+    change.commit(coded.state, delete=replaced, undo=undo, loaded=coded.loaded)
     passages = new.counts[new.counts > 1]
     return encoded + AdditionReport(
         documents=len(new),
@@ -164,7 +149,7 @@ def commit_vectors(change: Change, vectors: DocumentVectors) -> list[str]:
     old = change.base.state
     is_part = old.encoded + len(vectors) < old.rows
     coded = _with_vectors(change, change.next_state(), vectors, NO_ROWS, is_part=is_part)
-    change.commit(coded.state, grown=coded.grown, undo="with the last", loaded=coded.loaded)
+    change.commit(coded.state, undo="with the last", loaded=coded.loaded)
     return coded.notes
 
 
@@ -174,13 +159,11 @@ class Coded:
 
     Attributes
     ----------
-    grown : files with new blocks.
     loaded : the index in memory; None if it has not changed.
     notes : for the user.
     """
 
     state: State
-    grown: Sequence[AppendedFile] = ()
     loaded: IndexInMemory | None = None
     notes: list[str] = field(default_factory=list)
 
@@ -203,21 +186,19 @@ def _with_vectors(
         if len(first_vectors):
             state = replace(state, center=center_text(state.vectors, first_vectors))
     file = state.vector_file(change.path, old.encoded)
-    appended = AppendedFile(file, file.nbytes)
     for part in batches(len(vectors), APPENDED_AT_ONCE):
         file.append(vectors.rows(part.start, part.stop))
     state = replace(state, encoded=len(file))
 
-    # Moments: if few rows have changed, their file stays, and the rest is computed when needed.
+    # The moments: their file stays if few rows have changed.
     settings = None
     notes = list[str]()
-    kept = _with_old_moments(change, state, gone)
-    if kept is not None and _keeps_fit(base, gone):
-        state = kept
-    else:
-        remaining = base.moments().subtract(change.moments_of(gone))
+    late = state.encoded - old.moments_rows + state.deletion_count - old.moments_deletions
+    are_few = late <= max(MOST_UNCOUNTED, old.moments_rows // UNCOUNTED_SHARE)
+    if not (are_few and _keeps_fit(base, gone)):
+        remaining = base.moments().subtract(base.moments_of(gone))
         new_rows = np.arange(old.encoded, len(file))
-        live = without(new_rows, merge_rows(change.textless(), base.deleted))
+        live = without(without(new_rows, base.hidden), change.new_textless)
         parts = (file.take(live[part]) for part in batches(len(live), APPENDED_AT_ONCE))
         moments = Moments.of(parts, state.dim).merge(remaining)
         state = with_moments(change.path, state, moments)
@@ -228,12 +209,12 @@ def _with_vectors(
         state = fit(change.path, state, file, moments, settings)
         if is_part:
             state = replace(state, fit=state.fit | {"provisional": 1})
-        loaded, state, norms = _encode(change, state)
+        loaded, state = _encode(change, state)
     elif old.settings is not None:
-        loaded, state, norms = _extend(base, state, file)
+        loaded, state = _extend(base, state, file)
     else:
-        return Coded(state, [appended])
-    return Coded(state, [appended, *norms], loaded, notes)
+        return Coded(state)
+    return Coded(state, loaded, notes)
 
 
 def keep_certificate(index: Index, certificate: Certificate) -> None:
@@ -266,22 +247,6 @@ def index_lexical(index: Index, wanted: bool) -> None:
     with index.change() as change:
         if change.state.words is not None:
             change.commit(replace(change.next_state(), words=None, words_rows=None, hybrid=None))
-
-
-def drop_deleted_words(index: Index) -> None:
-    """Rebuild the lexical index without the words of deleted rows, if these are many.
-
-    It is rebuilt without the writer lock. Undoing the last change undoes this too.
-    """
-    if not index.read(has_words_of_many_deleted):
-        return
-    with work_folder(index.path) as folder:
-        snapshot = index.open_snapshot()
-        words = new_words(snapshot, folder / "words")
-        with index.change() as change:
-            keeps_rows = change.base.manifest.keeps_rows_of(snapshot.manifest)
-            if keeps_rows and has_words_of_many_deleted(change.base):  # nobody else has done it
-                _commit_words(change, words, undo="with the last")
 
 
 def _commit_words(change: Change, words: WordIndex, undo: Undo = "alone") -> None:
@@ -319,7 +284,7 @@ def _rebuild(change: Change, settings: Settings | None, fit_again: bool) -> None
     base = change.base
     path = change.path
     state = change.next_state()
-    moments = change.moments_of(without(np.arange(state.encoded), base.deleted))
+    moments = base.moments_of(base.searchable_rows())
     keeps_origins = not fit_again and _are_whole(base, {"origins"})
     dropped = {IDS} if keeps_origins else {IDS, "origins"}  # the commit writes ids again
     files = {role: file for role, file in state.files.items() if role not in dropped}
@@ -340,33 +305,10 @@ def _rebuild(change: Change, settings: Settings | None, fit_again: bool) -> None
         if fit_again:
             settings = fitted
         elif fitted != settings or not moments.n:  # keep what the old fit was based on
-            moments = change.moments_from(0, change.vectors())
-        state = fit(path, state, change.vectors(), moments, settings)
-    loaded, state, norms = _encode(change, state)
-    change.commit(state, grown=norms, undo="never", loaded=loaded)
-
-
-def _with_old_moments(change: Change, state: State, gone: Rows) -> State | None:
-    """The next state with the committed file of moments; None if it would differ by many rows.
-
-    `gone` are the rows to delete.
-    """
-    # Rows that the file counts and that are deleted by now. It never counts rows without text.
-    old = change.base.state
-    before = change.base.manifest
-    newly_deleted = without(gone[gone < old.moment_rows], before.textless).tolist()
-    deleted = sorted([*old.moments_deleted, *newly_deleted])
-
-    # Rows that were deleted before the file was written are not in it.
-    deleted_of_old_rows = int(np.searchsorted(before.deleted, old.moment_rows))
-    rows_in_file = old.moment_rows - (deleted_of_old_rows - len(old.moments_deleted))
-
-    added = state.encoded - old.moment_rows
-    if added > max(MOST_UNCOUNTED, old.moment_rows // UNCOUNTED_SHARE):
-        return None
-    if len(deleted) > min(MOST_UNCOUNTED, rows_in_file // DELETED_SHARE):
-        return None
-    return replace(state, moments_rows=old.moment_rows, moments_deleted=deleted)
+            moments = base.moments_of(np.arange(state.encoded))
+        state = fit(path, state, base.vectors(), moments, settings)
+    loaded, state = _encode(change, state)
+    change.commit(state, undo="never", loaded=loaded)
 
 
 def _keeps_fit(before: Snapshot, replaced: Rows) -> bool:
@@ -418,8 +360,8 @@ def _outgrown(
     return (fitted, []) if fitted != state.settings else (None, [])
 
 
-CodedRows = tuple[IndexInMemory, State, Sequence[AppendedFile]]
-"""An index with the new rows, the state with its files, and the file of norms, if any."""
+CodedRows = tuple[IndexInMemory, State]
+"""An index with the new rows, and the state with its files."""
 
 
 def _extend(before: Snapshot, state: State, vectors: VectorFile) -> CodedRows:
@@ -427,20 +369,16 @@ def _extend(before: Snapshot, state: State, vectors: VectorFile) -> CodedRows:
     loaded = before.load()
     if len(loaded.index.index) > before.state.encoded:  # by an addition that failed later
         loaded = before.reload()
-    norms = loaded.index.metric.norms if loaded.index.metric else None
-    nbytes = norms.nbytes if norms else 0
     index = loaded.index.with_rows_of(vectors)
     state, saved_rows = save_codes(before.path, state, index, loaded.saved_rows)
-    grown = [AppendedFile(index.metric.norms, nbytes)] if index.metric else []
-    return IndexInMemory(index, saved_rows), state, grown
+    return IndexInMemory(index, saved_rows), state
 
 
 def _encode(change: Change, state: State) -> CodedRows:
     """Code all rows with the fit of the next state."""
     vectors = state.vector_file(change.path)
     index, state = encode_rows(change.path, state, vectors, change.workers)
-    grown = [AppendedFile(index.metric.norms)] if index.metric else []
-    return IndexInMemory(index, len(index)), state, grown
+    return IndexInMemory(index, len(index)), state
 
 
 def _are_whole(snapshot: Snapshot, roles: Set[str]) -> bool:

@@ -16,10 +16,10 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 PROPER = "="
 """Mark of a proper name among the forms of a text."""
@@ -278,21 +278,6 @@ def text_terms(text: str) -> tuple[str, list[str]]:
     marked = (f"{PROPER}{name}" for name in proper_names(text))
     forms = dict.fromkeys([*forms_of(text), *full_names(text), *marked])
     return words_in(text), [*forms]
-
-
-class Terms(NamedTuple):
-    """Functions that make the terms of ids and texts to index."""
-
-    of_id: Callable[[str], tuple[list[str], str]] = id_terms
-    of_text: Callable[[str], tuple[str, list[str]]] = text_terms
-
-    @classmethod
-    def with_cache(cls) -> Terms:
-        """These functions, remembering the terms of each id and text."""
-        return cls(cache(id_terms), cache(text_terms))
-
-
-TERMS = Terms()
 
 
 def names_of(id: str) -> list[str]:

@@ -43,14 +43,14 @@ from .segment_folder import (
 )
 from .tokens import (
     PROPER,
-    TERMS,
-    Terms,
     forms_of,
     full_names,
+    id_terms,
     misspelt_form,
     name_forms,
     stemmer,
     stems_of,
+    text_terms,
 )
 
 MERGED = 8
@@ -75,8 +75,6 @@ COMMON = 0.2
 FEWEST_COMMON = 100_000
 """Share and number of rows above which a word of a query is not searched. In small indexes all are:
 there it costs little, and a word that most texts of one subject share can matter."""
-BLANK = " "
-"""Name of rows without id and text; names of documents have no spaces at their ends."""
 CODE = " source code "
 """Name of rows of source code, to count them; more than one edit from any name without spaces."""
 NAME_BOOST = 10.0
@@ -167,11 +165,6 @@ class WordIndex:
     def __len__(self) -> int:
         """Number of rows, including deleted ones."""
         return int(self._searcher.num_docs)
-
-    @property
-    def blank_count(self) -> int:
-        """Number of rows without id and text."""
-        return self._count(NAME, BLANK)
 
     @property
     def code_count(self) -> int:
@@ -362,9 +355,7 @@ def would_merge(path: Path, rows: int) -> bool:
     return sum(count <= MERGED_ROWS for count in counts) + 1 >= MERGED
 
 
-def write_extended(
-    old: Path, rows: int, path: Path, documents: Iterable[tuple[str, str]], terms: Terms = TERMS
-) -> None:
+def write_extended(old: Path, rows: int, path: Path, documents: Iterable[tuple[str, str]]) -> None:
     """Write an existing index, of `rows` rows, and further rows to a new folder.
 
     The files are durable when this returns. Raises `CorruptError` if the existing index has another
@@ -383,7 +374,7 @@ def write_extended(
         index = _tantivy().Index.open(str(work))
         index.config_reader(MANUAL)
         _check_count(old, int(index.searcher().num_docs), rows)
-        _write(index, chain(few, documents), rows, terms)
+        _write(index, chain(few, documents), rows)
         publish(work, path, names)
 
 
@@ -411,9 +402,7 @@ def idfs_of(counts: Mapping[str, int], total: int) -> dict[str, float]:
     return {word: log(1 + (total - rows + 0.5) / (rows + 0.5)) for word, rows in searched.items()}
 
 
-def _write(
-    index: Any, documents: Iterable[tuple[str, str]], first: int, terms: Terms = TERMS
-) -> None:
+def _write(index: Any, documents: Iterable[tuple[str, str]], first: int) -> None:
     """Add ids and texts as rows first, first + 1, ..., and wait for tantivy's threads."""
     index.register_tokenizer(STEMS, stemmer())
     writer = index.writer(HEAP_BYTES, 1)
@@ -421,12 +410,12 @@ def _write(
         for row, (id, text) in enumerate(documents, start=first):
             document = _tantivy().Document()
             document.add_unsigned(ROW, row)
-            names, words = terms.of_id(id)
-            for name in names if id or text else [BLANK]:
+            names, words = id_terms(id)
+            for name in names:
                 document.add_text(NAME, name)
             if is_code_path(id):
                 document.add_text(NAME, CODE)
-            text_words, forms = terms.of_text(text)
+            text_words, forms = text_terms(text)
             document.add_text(STEMS, f"{text_words} {words}")
             for form in forms:
                 document.add_text(FORMS, form)

@@ -9,20 +9,18 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 from slimdex.errors import CorruptError
 from slimdex.indexes.arrays import NO_ROWS, Rows, batches, from_row
 from slimdex.system.progress import progress
 
-from ..lexical.tokens import TERMS, Terms
 from ..lexical.word_index import WordIndex, would_merge, write_extended
 from .columns import write_columns
 from .document_store import DocumentStore
 from .log import Log, PackedBlock
 from .new_documents import NewDocuments
-from .next_commit import AppendedFile, Change
+from .next_commit import Change
 from .snapshot import Snapshot
 from .state import MOST_LATE, ColumnFile, State
 
@@ -31,30 +29,18 @@ READ_AT_ONCE = 1024
 LATE_SHARE = 4
 LONGEST_LATE = 1 << 14
 """The lexical index may lack at most one row in so many, and texts of at most so many bytes."""
-MOST_DELETED = 0.2
-"""Largest share of rows with words that are deleted before an addition."""
 
 
-def with_documents(change: Change, state: State) -> tuple[State, list[AppendedFile]]:
-    """Append the records of a change's new documents to the log.
+def with_blocks(log: Log, state: State, blocks: Iterable[PackedBlock]) -> State:
+    """Append blocks of records to a log; return the state with the longer log.
 
-    Returns the state with the longer log, and its two files. Raises `CorruptError` if the log then
-    has another number of rows than the state.
+    Raises `CorruptError` if the log then has another number of rows than the state.
     """
-    base = change.base.state
-    return with_blocks(Log(change.path, base.log, base.rows), state, change.new.blocks)
-
-
-def with_blocks(
-    log: Log, state: State, blocks: Iterable[PackedBlock]
-) -> tuple[State, list[AppendedFile]]:
-    """Append blocks of records to a log; returns as `with_documents`."""
-    before = [file.nbytes for file in log.files]
     longer = log.append(blocks)
     if longer.rows != state.rows:
         path = log.files[0].path
         raise CorruptError(f"{path}: documents of {longer.rows} rows; expected {state.rows}")
-    return replace(state, log=longer.state), [*map(AppendedFile, longer.files, before)]
+    return replace(state, log=longer.state)
 
 
 def with_columns_again(
@@ -89,19 +75,16 @@ def with_words(
     rows: int,
     state: State,
     deleted: Rows,
-    terms: Terms = TERMS,
     written: Path | None = None,
 ) -> State:
     """Extend a lexical index to all rows of the next state; return the state that names it.
 
-    If there are very few new rows, they stay out of it. A few rows are added by a thread, which the
-    commit waits for.
+    If there are very few new rows, they stay out of it.
 
     Parameters
     ----------
     words : the folder of an index of the first `rows` rows; None if words are not indexed.
     deleted : rows that are deleted by this commit or an earlier one.
-    terms : make the terms of the rows that are added.
     written : a folder to which `write_words` has written the extended index; None if it has not.
     """
     if words is None or state.rows == rows:
@@ -109,25 +92,17 @@ def with_words(
 
     # Very few rows stay out: searches index them in memory. But an index in a work folder must
     # move.
-    if words.parent == change.path and _may_be_late(change, words, rows, state.rows):
+    if words.parent == change.path and may_be_late(change.base, change.new):
         return replace(state, words_rows=rows)
 
     # An index that was written beforehand need only be moved.
     name = state.new_name("words")
-    state = replace(state, words=name, words_rows=None)
     if written is not None:
         os.replace(written, change.path / name)
-        return state
-
-    # A few rows are added by a thread, so their texts are read into memory first.
-    added = _texts_from(change.base, change.new, rows, deleted)
-    if state.rows - rows <= READ_AT_ONCE:
-        path = change.path / name
-        few = [*added]
-        change.write_meanwhile(partial(write_extended, words, rows, path, few, terms=terms))
     else:
-        write_extended(words, rows, change.path / name, added, terms)
-    return state
+        added = _texts_from(change.base, change.new, rows, deleted)
+        write_extended(words, rows, change.path / name, added)
+    return replace(state, words=name, words_rows=None)
 
 
 def _texts_from(
@@ -146,41 +121,31 @@ def _texts_from(
             progress("indexing words", number, count)
 
 
-def has_words_of_many_deleted(snapshot: Snapshot) -> bool:
-    """True if more than `MOST_DELETED` of the rows with words are deleted."""
-    state = snapshot.state
-    deleted = len(snapshot.deleted)
-    if state.words is None or deleted <= MOST_DELETED * state.rows:
-        return False
+def may_be_late(snapshot: Snapshot, new: NewDocuments) -> bool:
+    """True if new documents may stay out of a snapshot's lexical index, or it has none.
 
-    # Rows that were deleted when the index was written have no words in it.
-    blank = WordIndex.open(snapshot.path / state.words).blank_count
-    return deleted - blank > MOST_DELETED * (state.rows - blank)
-
-
-def _may_be_late(change: Change, words: Path, start: int, stop: int) -> bool:
-    """True if the rows from `start` to before `stop` may stay out of the lexical index.
-
-    They must be few, with short texts.
+    They must be few, with short texts, together with the rows that it lacks already.
     """
-    if stop - start > min(MOST_LATE, start // LATE_SHARE):
+    state = snapshot.state
+    start = state.lexical_rows
+    if state.words is None:
+        return True
+    if state.rows + new.row_count - start > min(MOST_LATE, start // LATE_SHARE):
         return False
-    return change.new.longest_bytes <= LONGEST_LATE and not would_merge(words, start)
+    words = snapshot.path / state.words
+    return new.longest_bytes <= LONGEST_LATE and not would_merge(words, start)
 
 
 def write_words(snapshot: Snapshot, new: NewDocuments, path: Path) -> Path | None:
     """Extend a snapshot's lexical index by its later rows and new documents, in another folder.
 
-    Returns the folder; None if there is no lexical index, or if this fails. A failure means that
-    others have meanwhile removed the index's files, or that the commit will fail for the same
-    reason.
+    Returns the folder; None if this fails. A failure means that others have meanwhile removed the
+    index's files, or that the commit will fail for the same reason.
     """
     state = snapshot.state
-    if state.words is None or not len(new):
-        return None
     try:
         rows = _texts_from(snapshot, new, state.lexical_rows, snapshot.deleted)
-        write_extended(snapshot.path / state.words, state.lexical_rows, path, rows)
+        write_extended(snapshot.path / str(state.words), state.lexical_rows, path, rows)
     except (OSError, CorruptError):
         return None
     return path

@@ -35,10 +35,12 @@ TAIL_SHARE = 20
 
 
 def with_moments(folder: Path, state: State, moments: Moments) -> State:
-    """Write the moments of all live rows; return the state that names them."""
+    """Write the moments of the rows that are live in a state; return the state that names them."""
     record = publish(folder / state.new_name("moments"), moments.save)
     files = state.files | {"moments": record}
-    return replace(state, files=files, moments_rows=state.encoded, moments_deleted=[])
+    return replace(
+        state, files=files, moments_rows=state.encoded, moments_deletions=state.deletion_count
+    )
 
 
 def fit(

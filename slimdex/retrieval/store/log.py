@@ -150,6 +150,14 @@ class _Block:
         return bisect_right(self.bounds, row) - 1
 
 
+def log_files(folder: Path, files: LogFiles) -> tuple[AppendOnlyFile, AppendOnlyFile]:
+    """The files of records and of offsets, with their committed sizes."""
+    return (
+        AppendOnlyFile(folder / files.documents, files.bytes),
+        AppendOnlyFile(folder / files.offsets, files.blocks * ENTRY.size),
+    )
+
+
 class Log:
     """Records of documents by row, in an append-only file that is mapped, and the place of each.
 
@@ -170,9 +178,8 @@ class Log:
         self.state = files
         self.rows = rows
         self._folder = folder
-        self._log = AppendOnlyFile(folder / files.documents, files.bytes)
-        self._offsets = AppendOnlyFile(folder / files.offsets, files.blocks * ENTRY.size)
-        self.files = (self._log, self._offsets)
+        self.files = log_files(folder, files)
+        self._log, self._offsets = self.files
         for file in self.files:
             file.check()
 

@@ -11,21 +11,25 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from secrets import token_hex
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from slimdex.errors import CorruptError, InputError, SlimdexError, UnreadableError
 from slimdex.indexes.arrays import Rows, merge_rows, without
+from slimdex.indexes.vectors.row_formats import FLOAT32
+from slimdex.indexes.vectors.vector_file import VectorFile
+from slimdex.system.append_only import AppendOnlyFile
 from slimdex.system.atomic_files import publish
 from slimdex.system.index_names import MANIFEST
 from slimdex.system.json_text import READABLE, parse_json
 
 from ..column_types import is_type
+from .log import log_files
 from .passages import DocumentRows
-from .row_flags import NO_ROW_SETS, RowSets, read_row_sets
+from .row_flags import NO_ROW_SETS, RowSets, flag_files, read_row_sets
 from .state import FORMAT, State
 
 DIGEST = hashlib.sha256().digest_size
@@ -43,19 +47,20 @@ Blocks = list[tuple[int, str]]
 """Blocks of a file: number and SHA-256."""
 
 
-class BlockFile(Protocol):
-    """An append-only file whose blocks have checksums in the manifest."""
+def append_only_files(folder: Path, state: State) -> list[AppendOnlyFile]:
+    """The files of a state whose blocks have checksums in the manifest, with their committed sizes.
 
-    @property
-    def path(self) -> Path:
-        """Path of the file; its name is the one in the manifest."""
-
-    @property
-    def nbytes(self) -> int:
-        """Committed size in bytes."""
-
-    def blocks(self) -> Iterator[tuple[int, str]]:
-        """(number, SHA-256) of each block."""
+    Files that only the previous state has are not included.
+    """
+    vectors = state.vector_file(folder, 0)
+    files = [AppendOnlyFile(vectors.path, state.encoded * vectors.row_bytes)]
+    if state.norms:
+        files.append(AppendOnlyFile(folder / state.norms, state.encoded * FLOAT32.dtype.itemsize))
+    if state.replacement is not None:
+        replacement = state.replacement.vector_file(folder, 0)
+        nbytes = state.replacement.rows * replacement.row_bytes
+        files.append(AppendOnlyFile(replacement.path, nbytes))
+    return [*files, *log_files(folder, state.log), *flag_files(folder, state)]
 
 
 @dataclass(frozen=True)
@@ -292,8 +297,8 @@ class Manifest:
         except OSError as error:
             raise UnreadableError(f"{folder / MANIFEST}: {error.strerror or error}") from error
 
-    def check(self, file: BlockFile) -> None:
-        """Raise `CorruptError` if a block of an append-only file is damaged."""
+    def check(self, file: VectorFile) -> None:
+        """Raise `CorruptError` if a block of rows is damaged."""
         if dict(file.blocks()) != self.checksums.of(file.path.name):
             raise CorruptError(f"{file.path}: damaged; see `slimdex verify`")
 

@@ -7,24 +7,18 @@ state, after 2 the new one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from contextvars import copy_context
-from dataclasses import dataclass, replace
-
-import numpy as np
+from dataclasses import replace
 
 from slimdex.errors import CorruptError, SlimdexError
-from slimdex.indexes.arrays import NO_ROWS, Matrix, Rows, batches, without
-from slimdex.indexes.reducers.moments import Moments
-from slimdex.indexes.vectors.vector_file import VectorFile
-from slimdex.system.append_only import BLOCK_BYTES, AppendOnlyFile, digests_after_growth
+from slimdex.indexes.arrays import NO_ROWS, Rows
+from slimdex.system.append_only import BLOCK_BYTES, digests_after_growth
 from slimdex.system.workers import IN_THIS_PROCESS, Workers
 
 from .columns import merge_columns, to_merge, write_columns
 from .ids import IDS, is_outgrown
-from .manifest import BlockFile, Blocks, Manifest, Undo
+from .manifest import Blocks, Manifest, Undo, append_only_files
 from .new_documents import NO_DOCUMENTS, NewDocuments
 from .origins import write_origins
 from .passages import DocumentRows
@@ -34,14 +28,6 @@ from .state import LONGEST_TRAILING, MOST_TRAILING, ColumnFile, State
 
 Publish = Callable[[Manifest, IndexInMemory | None], None]
 """Make a manifest the committed one, with its index if that is in memory."""
-
-
-@dataclass(frozen=True)
-class AppendedFile:
-    """A file that a commit extends, and the number of bytes that it had before."""
-
-    file: BlockFile
-    before: int = 0
 
 
 class Change:
@@ -79,10 +65,7 @@ class Change:
         self._publish = publish
         self._deleted = NO_ROWS
         self._restored = NO_ROWS
-        self._tails = dict[str, tuple[int, Blocks]]()  # file -> see `_tail`
         self._checksums = base.manifest.checksums
-        self._thread = ThreadPoolExecutor(1)
-        self._written = list[Future[None]]()  # by this thread
 
     @property
     def is_needed(self) -> bool:
@@ -94,10 +77,6 @@ class Change:
     def next_state(self) -> State:
         """The state to commit next, with a new generation."""
         return replace(self.state, generation=self.state.generation + 1)
-
-    def vectors(self, rows: int | None = None) -> VectorFile:
-        """The encoder's vectors on disk, the committed ones or so many."""
-        return self.state.vector_file(self.path, self.base.state.encoded if rows is None else rows)
 
     def document_rows(self, stop: int | None = None) -> DocumentRows:
         """Which documents have several rows, among the committed rows or all rows before `stop`.
@@ -112,47 +91,9 @@ class Change:
             self._document_rows = known.with_later(self.new.document_rows(first))
         return self._document_rows
 
-    def textless(self) -> Rows:
-        """Rows of documents without text, in order, including new ones."""
-        return np.append(self.base.manifest.textless, self.new_textless)
-
-    def moments_of(self, rows: Rows) -> Moments:
-        """The moments of some committed rows' vectors, read from disk."""
-        dim = self.base.state.dim
-        if not len(rows):
-            return Moments(dim)
-        vectors = self.vectors()
-        rows = without(rows[rows < self.base.state.encoded], self.textless())
-        return Moments.of((vectors.take(rows[part]) for part in batches(len(rows))), dim)
-
-    def moments_from(self, start: int, vectors: VectorFile) -> Moments:
-        """The moments of the vectors of a file's rows from `start` on."""
-        chunks = self._with_text(start, vectors)
-        moments = Moments(self.base.state.dim)
-        for _, part in self.workers.map(Moments.of_rows, chunks):
-            moments.merge(part)
-        return moments
-
-    def _with_text(self, start: int, vectors: VectorFile) -> Iterator[Matrix]:
-        """Chunks of a file's vectors from row `start` on, without documents that have no text."""
-        textless = self.textless()
-        for chunk in vectors.scan(start):
-            stop = start + len(chunk)
-            first, end = np.searchsorted(textless, [start, stop])
-            blank = textless[first:end] - start  # positions in the chunk
-            yield np.delete(chunk, blank, axis=0) if len(blank) else chunk
-            start = stop
-
     def replace_block(self, file: str, block: int, sha256: str) -> None:
         """Give one block of a file another checksum."""
         self._checksums = self._checksums.with_checksum(file, block, sha256)
-
-    def write_meanwhile(self, write: Callable[[], None]) -> None:
-        """Let a thread write files, which must exist when the change is committed."""
-        try:
-            self._written.append(self._thread.submit(copy_context().run, write))
-        except RuntimeError:  # Python is ending and starts no thread
-            write()
 
     def commit(
         self,
@@ -160,7 +101,6 @@ class Change:
         *,
         delete: Rows = NO_ROWS,
         restore: Rows = NO_ROWS,
-        grown: Sequence[AppendedFile] = (),
         undo: Undo = "alone",
         loaded: IndexInMemory | None = None,
     ) -> None:
@@ -170,7 +110,6 @@ class Change:
         ----------
         state : by default `state`.
         delete, restore : rows to delete, and deleted ones that come back.
-        grown : files with new blocks.
         undo : how it can be undone: see `Manifest.with_undo`.
         loaded : the index of the new state, if it is in memory.
 
@@ -182,13 +121,9 @@ class Change:
             self.state = state
         self._deleted = delete
         self._restored = restore
-        self._tails = {each.file.path.name: self._tail(each) for each in grown}
         manifest = self._following(undo)
 
-        # Publish it once all files are written; this raises what a writing thread raised.
-        for future in self._written:
-            future.result()
-        self.discard()
+        # Publish it.
         self._publish(manifest, loaded)
         self.state = manifest.state
 
@@ -201,10 +136,6 @@ class Change:
         state = replace(manifest.state, version=old.state.version + 1, epoch=old.state.epoch + 1)
         state = old.with_undo(state, self.path, "never")
         self._publish(replace(manifest, state=state).with_new_name(old.commits), loaded)
-
-    def discard(self) -> None:
-        """Wait until the thread of `write_meanwhile` has ended, so that it writes nothing more."""
-        self._thread.shutdown()
 
     def _following(self, undo: Undo) -> Manifest:
         """Write the remaining files, and return the manifest to commit."""
@@ -233,7 +164,8 @@ class Change:
             manifest = self._merge(manifest)
         with suppress(OSError, SlimdexError):
             manifest = self._with_ids(manifest)
-        checksums = self._checksums.with_tails(self._tails, manifest.state.file_names)
+        tails = self._tails(manifest.state)
+        checksums = self._checksums.with_tails(tails, manifest.state.file_names)
         return replace(manifest, checksums=checksums)
 
     def _with_columns(self, state: State) -> State:
@@ -306,30 +238,31 @@ class Change:
         """Append the flags of new rows, and what this change deletes and restores."""
         state = manifest.state
         flags, deletions = flag_files(self.path, self.base.state)
-        self._grow(flags, manifest.row_sets.flags(self.base.state.rows, state.rows))
+        if self.base.state.rows < state.rows:
+            flags.append(manifest.row_sets.flags(self.base.state.rows, state.rows))
         entries = deletion_entries(self._deleted, self._restored)
-        self._grow(deletions, entries.tobytes())
-        count = state.deletion_count + len(entries)
+        if len(entries):
+            deletions.append(entries.tobytes())
+        count = self.base.state.deletion_count + len(entries)
         return replace(manifest, state=replace(state, deletion_count=count))
 
-    def _grow(self, file: AppendOnlyFile, data: bytes) -> None:
-        """Append bytes to a file, if there are any."""
-        if data:
-            tail = self._tail(AppendedFile(file.append(data), file.nbytes))
-            self._tails[file.path.name] = tail
+    def _tails(self, state: State) -> dict[str, tuple[int, Blocks]]:
+        """The last blocks of the files that have grown: see `Checksums.with_tails`.
 
-    def _tail(self, grown: AppendedFile) -> tuple[int, Blocks]:
-        """The number of a file's first new or extended block, and the checksums from there on.
-
-        Raises `CorruptError` if the block that was extended had been damaged before: its new
+        Raises `CorruptError` if a block that was extended had been damaged before: its new
         checksum would cover that.
         """
-        file = grown.file
-        before = grown.before
-        known = self._checksums.of(file.path.name).get(before // BLOCK_BYTES)
+        tails = dict[str, tuple[int, Blocks]]()
+        sizes = {each.path: each.nbytes for each in append_only_files(self.path, self.base.state)}
+        for file in append_only_files(self.path, state):
+            before = sizes.get(file.path, 0)
+            if file.nbytes == before:
+                continue
+            known = self._checksums.of(file.path.name).get(before // BLOCK_BYTES)
 
-        # `digest` is that of the block in which the file ended, before it grew.
-        (first, digest), *new = digests_after_growth(file.path, before, file.nbytes, known)
-        if before % BLOCK_BYTES and digest != known:
-            raise CorruptError(f"{file.path}: damaged in its last block; see `slimdex verify`")
-        return first, new
+            # `digest` is that of the block in which the file ended, before it grew.
+            (first, digest), *new = digests_after_growth(file.path, before, file.nbytes, known)
+            if before % BLOCK_BYTES and digest != known:
+                raise CorruptError(f"{file.path}: damaged in its last block; see `slimdex verify`")
+            tails[file.path.name] = (first, new)
+        return tails

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from threading import Lock
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,35 +19,6 @@ from ..documents import Document, Lines, Part, part_fault
 from ..passages import Passage
 
 
-class _Memory:
-    """A growing array of columns (2, n), to which successive commits append without a copy.
-
-    >>> one, columns = _Memory().append(0, np.array([[1], [2]]))
-    >>> one.append(1, np.array([[3], [4]]))[1].tolist(), columns.tolist()
-    ([[1, 3], [2, 4]], [[1], [2]])
-    """
-
-    def __init__(self, columns: Rows | None = None) -> None:
-        self._columns: Rows = np.zeros((2, 0), dtype=np.int64) if columns is None else columns
-        self._used = self._columns.shape[1]
-        self._lock = Lock()
-
-    def append(self, count: int, more: Rows) -> tuple[_Memory, Rows]:
-        """Append columns after the first `count`; return the memory used, and all columns.
-
-        If another change has appended there already, the columns are copied to new memory.
-        """
-        stop = count + more.shape[1]
-        with self._lock:
-            memory = self
-            if count != self._used or stop > self._columns.shape[1]:
-                memory = _Memory(np.empty((2, 2 * stop), dtype=np.int64))
-                memory._columns[:, :count] = self._columns[:, :count]
-            memory._columns[:, count:stop] = more
-            memory._used = stop
-        return memory, memory._columns[:, :stop]
-
-
 @dataclass(frozen=True)
 class DocumentRows:
     """The documents with several rows: first row of each (m,), in order, and row counts (m,).
@@ -58,7 +28,6 @@ class DocumentRows:
 
     firsts: Rows
     counts: Rows
-    _memory: _Memory | None = field(default=None, repr=False, compare=False)
 
     @classmethod
     def of_flags(cls, flags: NDArray[np.bool_], first: int = 0) -> DocumentRows:
@@ -134,13 +103,11 @@ class DocumentRows:
         return row + int(cut) - int(self.counts[:cut].sum())
 
     def with_later(self, later: DocumentRows) -> DocumentRows:
-        """Return these documents and later ones, without copying these if possible."""
+        """Return these documents and later ones."""
         if later.is_one_each:
             return self
-        memory = self._memory or _Memory(np.stack([self.firsts, self.counts]))
-        more = np.stack([later.firsts, later.counts])
-        memory, columns = memory.append(len(self.firsts), more)
-        return DocumentRows(columns[0], columns[1], memory)
+        firsts = np.append(self.firsts, later.firsts)
+        return DocumentRows(firsts, np.append(self.counts, later.counts))
 
 
 NO_DOCUMENT_ROWS = DocumentRows(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))

@@ -104,12 +104,20 @@ def read_row_sets(
     return known
 
 
-def deleted_since(folder: Path, state: State, start: int) -> Rows:
-    """Rows of the entries of the file of deletions from number `start` on, in order."""
+def changed_since(folder: Path, state: State, start: int) -> tuple[Rows, Rows]:
+    """Rows that were deleted, and rows that came back, since there were `start` deletions.
+
+    Both are in order; a row that was deleted and came back is in neither.
+    """
     _, deletions = flag_files(folder, state)
     data = deletions.read(start * DELETION.itemsize)
     entries = np.frombuffer(data, dtype=DELETION).astype(np.int64)
-    return np.unique(np.where(entries < 0, ~entries, entries))
+    rows = np.where(entries < 0, ~entries, entries)
+    distinct, first = np.unique(rows, return_index=True)
+    _, last = np.unique(rows[::-1], return_index=True)
+    was_live = entries[first] >= 0
+    is_live = entries[::-1][last] < 0
+    return distinct[was_live & ~is_live], distinct[~was_live & is_live]
 
 
 def deletion_entries(deleted: Rows, restored: Rows) -> NDArray[np.int64]:

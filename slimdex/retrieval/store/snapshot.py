@@ -30,6 +30,7 @@ from .index_files import load_index
 from .log import Log
 from .manifest import Manifest
 from .passages import DocumentRows
+from .row_flags import changed_since
 from .state import State
 from .where.match_cache import NOTHING, Matches
 
@@ -399,20 +400,21 @@ class Snapshot:
 
     def moments(self) -> Moments:
         """The moments of the live documents' vectors, without those of empty texts."""
-        # The file may lack the last rows that were added, and still count some that were deleted.
+        # The file lacks rows that were added or came back since, and counts those deleted since.
         state = self.state
-        moments = self._load_moments()
-        added = without(np.arange(state.moment_rows, state.encoded), self.hidden)
-        counted = np.array(state.moments_deleted, dtype=np.int64)
+        counted = state.moments_rows
+        deleted, restored = changed_since(self.path, state, state.moments_deletions)
+        later = without(np.arange(counted, state.encoded), self.deleted)
+        added = np.append(restored[restored < counted], later)
+        moments = self._load_moments().merge(self.moments_of(added))
+        return moments.subtract(self.moments_of(deleted[deleted < counted]))
+
+    def moments_of(self, rows: Rows) -> Moments:
+        """The moments of the vectors of those of some rows (n,), in order, that have text."""
+        with_text = without(rows[rows < self.state.encoded], self.manifest.textless)
         vectors = self.vectors()
-        for part in batches(len(added), READ_AT_ONCE):
-            moments.update(vectors.take(added[part]))
-        not_deleted = without(counted, self.deleted)
-        if len(counted) > moments.n or len(not_deleted):  # slimdex never writes this
-            raise CorruptError(f"{self.path}: moments without {len(counted)} rows, or live ones")
-        if len(counted):
-            moments.subtract(Moments.of_rows(self.vectors().take(counted)))
-        return moments
+        parts = (vectors.take(with_text[part]) for part in batches(len(with_text), READ_AT_ONCE))
+        return Moments.of(parts, self.state.dim)
 
     def _load_moments(self) -> Moments:
         """Load the moments from their file, which may differ by the last rows added or deleted."""

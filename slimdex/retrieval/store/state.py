@@ -117,11 +117,12 @@ class Replacement:
     rows: int = 0
     center: str = ""
 
-    def vector_file(self, folder: Path) -> VectorFile:
-        """The vectors so far, in the index's folder."""
+    def vector_file(self, folder: Path, rows: int | None = None) -> VectorFile:
+        """The vectors so far, or the first `rows` of them, in the index's folder."""
         format = STORED[vector_format(self.vectors)]
         center = center_from(self.center, self.dim)
-        return VectorFile(folder / self.vectors, self.dim, self.rows, format, center)
+        rows = self.rows if rows is None else rows
+        return VectorFile(folder / self.vectors, self.dim, rows, format, center)
 
 
 @dataclass(frozen=True)
@@ -231,9 +232,8 @@ class State:
     files : role (moments, reducer, rescorer, codes, origins, before) -> file; origins if some
         differ from those in the log; "before" is the manifest before the last change, if that
         can be undone.
-    moments_rows : the file of moments counts the rows before this one that were live when it was
-        written; None for all rows.
-    moments_deleted : rows that the file of moments counts and that were deleted since, in order.
+    moments_rows, moments_deletions : the file of moments counts the rows before this one that were
+        live when there were so many deletions.
     kept : names of the files of the state before the last change, if that can be undone.
     origins : prefix of made-up ids, or of paths in a folder (these end with "/", or are empty) ->
         digest of the place of the file or folder.
@@ -269,8 +269,8 @@ class State:
     center: str = ""
     norms: str | None = None
     files: dict[str, FileRecord] = field(default_factory=dict)
-    moments_rows: int | None = None
-    moments_deleted: list[int] = field(default_factory=list)
+    moments_rows: int = 0
+    moments_deletions: int = 0
     kept: list[str] = field(default_factory=list)
     origins: dict[str, str] = field(default_factory=dict)
     certificate: Certificate | None = None
@@ -361,11 +361,6 @@ class State:
     def column_rows(self) -> int:
         """Rows that are in files of columns."""
         return self.column_files[-1].stop if self.column_files else 0
-
-    @property
-    def moment_rows(self) -> int:
-        """Rows that had vectors when the moments were written."""
-        return self.encoded if self.moments_rows is None else self.moments_rows
 
     @property
     def is_provisional(self) -> bool:
@@ -480,16 +475,14 @@ class State:
         center_from(self.center, self.dim)
         for name, rows, most in (
             ("encoded", self.encoded, self.rows),
-            ("moments_rows", self.moment_rows, self.encoded),
+            ("moments_rows", self.moments_rows, self.encoded),
+            ("moments_deletions", self.moments_deletions, self.deletion_count),
             ("words_rows", self.lexical_rows, self.rows),
             ("encoded_before", self.encoded_before, self.encoded),
             ("deletions_before", self.deletions_before, self.deletion_count),
         ):
             if _whole(name, rows, 0) > most:
                 raise ValueError(f"{name}={rows}; expected at most {most}")
-        deleted = [_whole("moments_deleted", row, 0) for row in self.moments_deleted]
-        if deleted != sorted({*deleted}) or max(deleted, default=-1) >= self.moment_rows:
-            raise ValueError(f"moments_deleted; expected rows before {self.moment_rows}, in order")
         if self.words and self.rows - self.lexical_rows > MOST_LATE:
             raise ValueError(f"words_rows={self.words_rows}; expected nearly {self.rows}")
         if self.passages is not None:

@@ -20,7 +20,7 @@ from slimdex.errors import CorruptError, InUseError, SlimdexError, shorten
 from slimdex.indexes.arrays import Rows, without
 from slimdex.indexes.vectors.row_formats import FLOAT32
 from slimdex.indexes.vectors.vector_file import VectorFile
-from slimdex.system.append_only import BLOCK_BYTES
+from slimdex.system.append_only import BLOCK_BYTES, AppendOnlyFile
 from slimdex.system.atomic_files import check_new, publish, publish_folder, remove
 from slimdex.system.index_names import MANIFEST
 from slimdex.system.progress import progress
@@ -30,8 +30,7 @@ from ..lexical.segment_folder import LIST, read_list, segment_files
 from .derived_files import word_faults
 from .document_store import READ_AT_ONCE
 from .engine import Engine
-from .log import Log
-from .manifest import BlockFile, Manifest
+from .manifest import Manifest, append_only_files
 from .record import read_record
 from .row_flags import flag_files
 from .snapshot import Snapshot
@@ -185,7 +184,7 @@ def _row_faults(snapshot: Snapshot, path: Path, open_: Callable[[], VectorFile])
     return [f"{path}: damaged in rows {_rows(file, block)}" for block in damaged]
 
 
-def _block_faults(snapshot: Snapshot, part: BlockFile) -> list[str]:
+def _block_faults(snapshot: Snapshot, part: AppendOnlyFile) -> list[str]:
     """Faults of an append-only file of an index: it can't be read, or bytes are damaged."""
     try:
         damaged = _bad_blocks(snapshot, part)
@@ -199,7 +198,7 @@ def _block_faults(snapshot: Snapshot, part: BlockFile) -> list[str]:
     return faults
 
 
-def _bad_blocks(snapshot: Snapshot, file: BlockFile) -> list[int]:
+def _bad_blocks(snapshot: Snapshot, file: AppendOnlyFile | VectorFile) -> list[int]:
     """Numbers of the blocks whose checksum differs between file and manifest, or is missing."""
     actual = dict(file.blocks())
     expected = snapshot.manifest.checksums.of(file.path.name)
@@ -256,7 +255,7 @@ def _copy_newest(folder: Path, new: Path) -> Manifest:
 
 def _copy(folder: Path, manifest: Manifest, new: Path) -> None:
     """Copy the files of a manifest; raises `CorruptError` or `OSError` if one is not as it says."""
-    lengths = {each.path.name: each.nbytes for each in _append_only_files(folder, manifest.state)}
+    lengths = {each.path.name: each.nbytes for each in append_only_files(folder, manifest.state)}
     with ExitStack() as stack:
         # Open all files first: a commit may delete some meanwhile.
         files = {}
@@ -285,22 +284,6 @@ def _names(folder: Path, state: State) -> list[str]:
         else:
             names.append(name)
     return names
-
-
-def _append_only_files(folder: Path, state: State) -> list[BlockFile]:
-    """The append-only files of a state; each knows how many of its bytes are committed.
-
-    Files that only the previous state has are not included.
-    """
-    files: list[BlockFile] = [state.vector_file(folder)]
-    norms = state.norm_file(folder)
-    if norms is not None:
-        files.append(norms)
-    files += Log(folder, state.log, state.rows).files
-    files += flag_files(folder, state)
-    if state.replacement is not None:
-        files.append(state.replacement.vector_file(folder))
-    return files
 
 
 def _write(file: BinaryIO, path: Path, length: int) -> None:

@@ -13,7 +13,7 @@ from slimdex.errors import InputError
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.cli.console import print_json
 from slimdex.retrieval.collection import Collection
-from slimdex.retrieval.documents import Document, Part, hit_json
+from slimdex.retrieval.documents import MOST_COLUMNS, Document, Part, hit_json
 from slimdex.retrieval.ingest.adding import add
 from slimdex.retrieval.ingest.addition import Addition
 from slimdex.retrieval.ingest.repairing import verify

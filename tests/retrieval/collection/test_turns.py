@@ -125,17 +125,3 @@ def test_an_id_that_others_delete_before_the_turn_is_unknown(tmp_path: Path) -> 
             commit_deletion(change, change.base.store.live_rows(["4"]))
         with pytest.raises(InputError, match="unknown id '4'"):
             deleting.result()
-
-
-def test_undo_brings_back_documents_whose_words_were_dropped(tmp_path: Path) -> None:
-    """Here by an addition that failed."""
-    with Collection.open(forty(tmp_path / "x"), WordEncoder()) as collection:
-        collection.delete([str(i) for i in range(20)])
-        with pytest.raises(InputError, match="occurs twice"):
-            collection.add([Document("new", "zebra"), Document("new", "gnu")])
-        assert collection.index.snapshot.words is not None
-        assert collection.index.snapshot.words.blank_count == 20
-        collection.undo()
-        assert len(collection) == 40
-        assert [hit.id for hit in collection.search("word7", 1, hybrid=0.9)] == ["7"]
-        assert collection.verify() == []

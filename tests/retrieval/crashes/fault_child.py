@@ -24,11 +24,11 @@ from slimdex.retrieval.cli.errors import user_message
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders import encoding
-from slimdex.retrieval.ingest import adding, batches, encode, preparing
+from slimdex.retrieval.ingest import adding, batches, encode
 from slimdex.retrieval.ingest.adding import add
 from slimdex.retrieval.ingest.addition import Addition
 from slimdex.retrieval.ingest.repairing import verify
-from slimdex.retrieval.store import ids, next_commit
+from slimdex.retrieval.store import derived_files, ids, next_commit
 from tests.encoders import ReadingEncoder
 
 Seen = dict[str, Any]
@@ -214,7 +214,7 @@ class Child:
         job = self.job
         signal.alarm(TOO_LONG)  # a hang ends in a signal
         encoding.WINDOW_TEXTS = encode.LEAST_ROWS = 16
-        preparing.MOST_FEW = 10
+        vars(derived_files).update(MOST_LATE=10)  # the words of more are written beforehand
         vars(next_commit).update(MOST_TRAILING=4)  # so that columns are written
         ids.LEAST_LATER = 4
         if job.operation in (*RESUMED, *BATCHED):

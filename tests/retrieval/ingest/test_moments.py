@@ -56,26 +56,6 @@ def file_of(collection: Collection) -> str:
     return collection.index.state.files["moments"].name
 
 
-@pytest.mark.parametrize("before", [0, 24])
-def test_many_rows_that_go_are_subtracted(path: Path, before: int) -> None:
-    """An eighth of the rows in the file may go; rows deleted before it was written don't count.
-
-    Of these documents, those that are cut have three rows each.
-    """
-    with opened(path) as collection:
-        ids = [id for id, text in TEXTS.items() if LONG not in text]
-        if before:
-            collection.delete(ids[before:])
-        name, most = file_of(collection), collection.index.snapshot.moments().n
-        most //= writer.DELETED_SHARE
-        collection.delete(ids[:most])
-        check(collection)
-        assert (file_of(collection), len(collection.index.state.moments_deleted)) == (name, most)
-        collection.delete(ids[most : most + 1])
-        check(collection)
-        assert (file_of(collection) != name, collection.index.state.moments_deleted) == (True, [])
-
-
 any_changes = st.lists(
     st.tuples(st.just("add"), st.sets(st.integers(0, 90), min_size=1, max_size=6))
     | st.tuples(st.just("delete"), st.sets(st.integers(0, 90), min_size=1, max_size=4))

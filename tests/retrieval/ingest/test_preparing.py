@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import errno
 import json
-import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import replace
 from datetime import date, timedelta
 from functools import partial
 from pathlib import Path
-from time import sleep
 from typing import Any
 
 import duckdb
@@ -35,8 +32,6 @@ from slimdex.retrieval.ingest.repairing import repair
 from slimdex.retrieval.sources.source import Sources
 from slimdex.retrieval.store import next_commit
 from slimdex.retrieval.store.work_folder import work_folder
-from slimdex.system.append_only import sync_all
-from slimdex.system.index_names import MANIFEST
 from tests.building import build
 from tests.encoders import WordEncoder
 from tests.retrieval.word_documents import documents, forty
@@ -173,33 +168,6 @@ def test_an_addition_writes_what_it_writes_without_preparation(
     prepared = told(tmp_path / "prepared", Meanwhile())
     monkeypatch.setattr(Comparison, "holds_for", lambda *_: False)
     assert prepared == told(tmp_path / "other", Meanwhile())
-
-
-@pytest.mark.parametrize("error", [None, KeyboardInterrupt, OSError])
-def test_a_change_ends_after_the_thread_that_writes_for_it(
-    path: Path, error: type[BaseException] | None
-) -> None:
-    """Its error is the commit's; a change that fails waits for it, too, and closes its files."""
-    ended, files = threading.Event(), Path("/proc/self/fd")
-
-    def write() -> None:
-        sleep(0.1)
-        sync_all([path / MANIFEST])
-        ended.set()
-        if error is OSError:
-            raise OSError(errno.ENOSPC, "full")
-
-    with Collection.open(path) as collection:
-        before, is_open = collection.version, files.is_dir() and len(os.listdir(files))
-        with suppress(KeyboardInterrupt, OSError), collection.index.change() as change:
-            change.write_meanwhile(write)
-            if error is KeyboardInterrupt:
-                raise KeyboardInterrupt
-            change.commit()
-            assert ended.is_set()
-        assert ended.is_set()
-        assert collection.version == before + (error is None)
-        assert not files.is_dir() or len(os.listdir(files)) == is_open
 
 
 def test_an_addition_while_the_encoder_is_replaced(path: Path) -> None:

@@ -26,10 +26,10 @@ from slimdex.errors import InputError
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
-from slimdex.retrieval.ingest import preparing
 from slimdex.retrieval.ingest.adding import sync
 from slimdex.retrieval.ingest.repairing import verify
 from slimdex.retrieval.sources.source import Sources
+from slimdex.retrieval.store import derived_files
 from slimdex.retrieval.store.snapshot import Snapshot
 from tests.encoders import WordEncoder
 from tests.retrieval.crashes.faults import preloaded
@@ -126,7 +126,7 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
 
 def work(path: Path, orders: Connection) -> None:
     """Carry out what is ordered; send versions before and after, result, and any error."""
-    preparing.MOST_FEW = 2  # the words of more documents are written before the turn
+    vars(derived_files).update(MOST_LATE=2)  # the words of more are written before the turn
     faults = ctypes.CDLL(None)
     collection = opened(path)
     orders.send(os.getpid())

@@ -262,36 +262,6 @@ def test_undoing_keeps_the_words_of_rows_that_were_late(collection: Collection) 
     assert collection.verify() == []
 
 
-def test_words_of_many_deleted_documents_no_longer_count(collection: Collection) -> None:
-    def score(query: str) -> float:
-        words = collection.index.snapshot.words
-        assert words is not None
-        return float(words.search(query, 1).scores[0])
-
-    before = score("libfoo7")
-    collection.delete([f"pkg-{i}" for i in range(48) if i % 9 == 7 and i > 7])
-    assert score("libfoo7") == before
-    collection.add([Document("new", "zebra")])  # too few are deleted
-    assert score("libfoo7") == pytest.approx(before, rel=0.05)
-    collection.delete([f"pkg-{i}" for i in range(8, 16)])
-    collection.add([Document("newer", "yak")])
-    rare = score("libfoo7")
-    assert rare > 1.2 * before
-    assert rare == pytest.approx(score("yak"), rel=0.5)
-    words = collection.index.snapshot.words
-    assert words is not None
-    assert words.blank_count == len(collection.index.snapshot.deleted)
-    hits = collection.search("libfoo7", 100, hybrid=0.5)
-    assert hits[0].id == "pkg-7"
-    assert {hit.id for hit in hits if hit.found_by != "meaning"} == {"pkg-7"}
-    assert collection.verify() == []
-    collection.add([Document("newest", "gnu")])  # the deleted ones are counted once
-    assert collection.search("gnu", 1, hybrid=0.9)[0].id == "newest"
-    collection.compact()
-    assert collection.index.snapshot.words is not None
-    assert collection.index.snapshot.words.blank_count == 0
-
-
 def test_passages_are_found_by_their_words(tmp_path: Path) -> None:
     long = " ".join(f"Sentence {i} of chapter{i} here." for i in range(12))
     with Collection.create(tmp_path / "x", ReadingEncoder(), EXACT) as collection:

@@ -11,7 +11,8 @@ from types import MappingProxyType
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.index import Index
-from slimdex.retrieval.store.derived_files import with_documents
+from slimdex.retrieval.store.derived_files import with_blocks
+from slimdex.retrieval.store.log import Log
 from slimdex.retrieval.store.new_documents import NewDocuments, column_values
 from slimdex.retrieval.store.state import State
 
@@ -34,5 +35,5 @@ def add(
         uncut = [None] * len(documents)
         change.new = NewDocuments.of(documents, uncut, change.columns, values)
         state = replace(change.state, rows=store.rows + len(documents))
-        state, grown = with_documents(change, state)
-        change.commit(state, grown=grown)
+        log = Log(index.path, change.base.state.log, store.rows)
+        change.commit(with_blocks(log, state, change.new.blocks))
