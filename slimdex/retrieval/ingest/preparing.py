@@ -7,14 +7,14 @@ change the same documents, the columns or the encoder.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from itertools import compress
 from pathlib import Path
 
 import numpy as np
 
-from slimdex.errors import InputError
+from slimdex.errors import CorruptError, InputError
 from slimdex.indexes.arrays import NO_ROWS, Rows, batches
 
 from ..documents import Document, Part
@@ -138,9 +138,12 @@ def prepare(
     prepared = PreparedBatch(comparison, new, comparison.vectors)
     if encodes and comparison.vectors is None and len(new) and not state.waits:
         prepared = _with_vectors(index, prepared)
-    if len(new) and not may_be_late(snapshot, new):
-        folder = stack.enter_context(work_folder(index.path))
-        return replace(prepared, words=write_words(snapshot, new, folder / "words"))
+    if len(new):
+        # If others have removed the words' files, the words are indexed under the writer lock.
+        with suppress(OSError, CorruptError):
+            if not may_be_late(snapshot, new):
+                folder = stack.enter_context(work_folder(index.path))
+                return replace(prepared, words=write_words(snapshot, new, folder / "words"))
     return prepared
 
 

@@ -136,18 +136,11 @@ def may_be_late(snapshot: Snapshot, new: NewDocuments) -> bool:
     return new.longest_bytes <= LONGEST_LATE and not would_merge(words, start)
 
 
-def write_words(snapshot: Snapshot, new: NewDocuments, path: Path) -> Path | None:
-    """Extend a snapshot's lexical index by its later rows and new documents, in another folder.
-
-    Returns the folder; None if this fails. A failure means that others have meanwhile removed the
-    index's files, or that the commit will fail for the same reason.
-    """
+def write_words(snapshot: Snapshot, new: NewDocuments, path: Path) -> Path:
+    """Extend a snapshot's lexical index by its later rows and new documents, in another folder."""
     state = snapshot.state
-    try:
-        rows = _texts_from(snapshot, new, state.lexical_rows, snapshot.deleted)
-        write_extended(snapshot.path / str(state.words), state.lexical_rows, path, rows)
-    except (OSError, CorruptError):
-        return None
+    rows = _texts_from(snapshot, new, state.lexical_rows, snapshot.deleted)
+    write_extended(snapshot.path / str(state.words), state.lexical_rows, path, rows)
     return path
 
 

@@ -102,11 +102,11 @@ def test_a_closed_collection_says_so(collection: Collection) -> None:
             change(collection)
 
 
-@pytest.mark.parametrize("few", [0, 1024])
+@pytest.mark.parametrize("late", [0, 64])
 def test_documents_may_change_the_collection_while_they_are_read(
-    collection: Collection, few: int, monkeypatch: pytest.MonkeyPatch
+    collection: Collection, late: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("slimdex.retrieval.ingest.preparing.MOST_FEW", few)
+    monkeypatch.setattr("slimdex.retrieval.store.derived_files.MOST_LATE", late)
     gone = next(iter(collection)).id
 
     def documents() -> Iterator[Document]:

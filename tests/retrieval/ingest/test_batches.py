@@ -16,7 +16,7 @@ from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
-from slimdex.retrieval.ingest import adding, batches, encode, preparing
+from slimdex.retrieval.ingest import adding, batches, encode
 from slimdex.retrieval.ingest.adding import counts
 from slimdex.retrieval.ingest.adding import sync as sync_index
 from slimdex.retrieval.ingest.repairing import verify
@@ -58,10 +58,9 @@ def texts(collection: Collection) -> dict[str, str]:
     return {each.id: each.text for each in collection}
 
 
-@pytest.mark.parametrize("few", [1024, 1])
 @pytest.mark.parametrize("kind", ["auto", "pq"])
 def test_batches_end_as_one_addition(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few: int, kind: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     """The kind is trained on all documents, though the first batch has too few for it."""
     new = documents(0, 900)
@@ -72,7 +71,6 @@ def test_batches_end_as_one_addition(
         encode_each(patch, 900)
         one = Collection.create(tmp_path / "one", WordEncoder(), Settings(kind=kind))
         one.add(new, refit="never")
-    monkeypatch.setattr(preparing, "MOST_FEW", few)
     many = Collection.create(tmp_path / "many", WordEncoder(), Settings(kind=kind))
     added = many.add(new, refit="never")
     assert (added.documents, added.encoded, added.unchanged) == (900, 900, 0)
@@ -156,12 +154,8 @@ FAULTS: dict[str, Callable[[list[Document]], object]] = {
 }
 
 
-@pytest.mark.parametrize("few", [1024, 1])
 @pytest.mark.parametrize("fault", FAULTS)
-def test_bad_input_in_a_later_batch_keeps_those_before(
-    path: Path, monkeypatch: pytest.MonkeyPatch, fault: str, few: int
-) -> None:
-    monkeypatch.setattr(preparing, "MOST_FEW", few)
+def test_bad_input_in_a_later_batch_keeps_those_before(path: Path, fault: str) -> None:
     new = [*documents(30, 40), *(Document(str(i), f"replaced {i}") for i in range(10, 20))]
     new += documents(100, 150)
     whole = {each.id: each.text for each in [*documents(0, 40), *new]}

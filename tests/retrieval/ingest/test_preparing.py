@@ -44,7 +44,6 @@ FEW, MANY = 5, 50
 def _small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lower the sizes of steps to 32 documents, so that tests need few."""
     monkeypatch.setattr(encoding, "WINDOW_TEXTS", 32)
-    monkeypatch.setattr(preparing, "MOST_FEW", 32)
     monkeypatch.setattr(preparing, "READ_AT_ONCE", 32)
 
 
