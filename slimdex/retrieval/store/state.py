@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from math import isfinite
 from pathlib import Path
 from typing import Any, Self
@@ -49,7 +49,7 @@ LONGEST_TRAILING = 1 << 14
 MOST_LATE = 64
 """Most last rows that the lexical index may lack: readers add their words in memory."""
 CANT_REBUILD = "it can't be rebuilt: restore it from a copy"
-FIT = {
+FIT: dict[str, float] = {
     "documents": 1 << 62,
     "rows": 1 << 62,
     "variance_kept": 1,
@@ -59,20 +59,11 @@ FIT = {
 """Figures of a fit -> upper limit: documents that the reducer was fitted on, rows at that time,
 figures of `indexes.reducers.drift`, which some reducers and codes lack, and 1 if documents were to
 follow, after which it is fitted again."""
+_TYPES = {"int": int, "str": str, "bool": bool}
 SENTENCE = "holds if real queries are no harder than these"
 """Condition under which every bound holds."""
-_LEAST = {
-    "dim": 1,
-    "rows": 0,
-    "encoded": 0,
-    "deletion_count": 0,
-    "deletions_before": 0,
-    "id_rows": 0,
-    "encoded_before": 0,
-    "generation": 1,
-    "version": 1,
-    "epoch": 0,
-}
+LARGEST = (1 << 62) - 1
+"""Of all numbers of a state."""
 
 
 @dataclass(frozen=True)
@@ -169,11 +160,6 @@ class Certificate:
             if type(value) not in (int, float) or not isfinite(value) or not 0 <= value <= 1:
                 raise ValueError(f"{name}={value!r} of a certificate; expected 0 to 1")
 
-        # What it was measured with.
-        for name in ("queries", "rows"):
-            _whole(f"{name} of a certificate", getattr(certificate, name), 1)
-        if not isinstance(certificate.pool, str):
-            raise TypeError(f"pool={certificate.pool!r} of a certificate; expected a text")
         return certificate
 
     def said(self, settings: Settings | None, rows: int, noun: str = "documents") -> str | None:
@@ -466,84 +452,88 @@ class State:
 
     def _check(self) -> None:
         """Raise an error for `check` to report: `ValueError`, `TypeError` or the like."""
-        # Rows and vectors.
-        for name, least in _LEAST.items():
-            _whole(name, getattr(self, name), least)
-        if self.dim > MOST_DIM:
-            raise ValueError(f"dim={self.dim}; expected at most {MOST_DIM}")
+        new = self.replacement
+        parts = [self.log, *self.column_files, *self.files.values(), self.certificate, new]
+        for part in (self, *filter(None, parts)):
+            _check_types(part)
+        for name, value, least, most in self._limits():
+            if not least <= value <= most:
+                raise ValueError(f"{name}={value}; expected {least} to {most}")
+        for role, name in self._roles():
+            match = OUR_FILES.fullmatch(name)
+            if match is None or match[1] != role or match[2] not in ENDINGS[role] or match[3]:
+                raise ValueError(f"file {name!r}; expected {role}-000001 or a later one")
+
+        # Encoders and files.
         check_spec(self.encoder)
         center_from(self.center, self.dim)
-        for name, rows, most in (
-            ("encoded", self.encoded, self.rows),
-            ("moments_rows", self.moments_rows, self.encoded),
-            ("moments_deletions", self.moments_deletions, self.deletion_count),
-            ("words_rows", self.lexical_rows, self.rows),
-            ("encoded_before", self.encoded_before, self.encoded),
-            ("deletions_before", self.deletions_before, self.deletion_count),
-        ):
-            if _whole(name, rows, 0) > most:
-                raise ValueError(f"{name}={rows}; expected at most {most}")
-        if self.words and self.rows - self.lexical_rows > MOST_LATE:
-            raise ValueError(f"words_rows={self.words_rows}; expected nearly {self.rows}")
-        if self.passages is not None:
-            _whole("passages", self.passages, 1)
+        if new is not None:
+            check_spec(new.encoder)
+            center_from(new.center, new.dim)
         if not all(isinstance(digest, str) for digest in self.origins.values()):
             raise TypeError("origins; expected texts")
-        if type(self.building) is not bool:
-            raise TypeError(f"building={self.building!r}; expected true or false")
+        first = 0
+        for file in self.column_files:
+            if file.first != first or file.stop <= first:
+                raise ValueError(f"{file.name}: row {file.first}; expected {first}")
+            first = file.stop
+        if self.id_rows and "ids" not in self.files:
+            raise ValueError(f"id_rows={self.id_rows}; expected a file of ids")
 
         # The fit and its settings.
         if self.fit or self.settings is not None:
             _check_fit(self.fit)
-        proved = self.certificate.settings if self.certificate else None
-        for settings in (self.requested, self.settings, proved):
-            # what else suits the vectors is checked by fitting
-            if settings is not None and settings.k is not None and settings.k > self.dim:
-                raise ValueError(f"k={settings.k}; expected at most {self.dim}")
-
-        # Files of vectors and documents.
-        for role in ("vectors", "norms", "words"):
-            if role == "vectors" or getattr(self, role) is not None:
-                _check_name(role, getattr(self, role))
-        _check_name("documents", self.log.documents)
-        _check_name("offsets", self.log.offsets)
-        _check_name("flags", self.flags)
-        _check_name("deletions", self.deletions)
-        _whole("bytes of documents", self.log.bytes, 0)
-        _whole("blocks of documents", self.log.blocks, min(self.rows, 1))
-        _check_column_files(self.column_files)
-        if not 0 <= self.rows - self.column_rows <= MOST_TRAILING:
-            raise ValueError(f"columns of {self.column_rows} rows; expected {self.rows}")
-        if self.hybrid is not None and not isinstance(self.hybrid, str):
-            raise TypeError(f"hybrid={self.hybrid!r}; expected a text")
-
-        # Another encoder's vectors.
-        new = self.replacement
-        if new is not None:
-            _check_name("vectors", new.vectors)
-            center_from(new.center, new.dim)
-            for name, least, largest in (("rows", 0, self.rows), ("dim", 1, MOST_DIM)):
-                value = _whole(f"{name} of a replacement", getattr(new, name), least)
-                if value > largest:
-                    raise ValueError(f"{name}={value} of a replacement; expected at most {largest}")
-            check_spec(new.encoder)
-
-        # All other files.
-        if self.id_rows and "ids" not in self.files:
-            raise ValueError(f"id_rows={self.id_rows}; expected a file of ids")
-        for role, record in self.files.items():
-            _check_name(role, record.name)
-            _whole(f"bytes of {role}", record.bytes, 0)
-            if not isinstance(record.sha256, str):
-                raise TypeError(f"sha256 of {role}; expected a text")
-        for name in self.kept:
-            _check_name(name.partition("-")[0], name)
-        files_of_fit = {"moments", "reducer", "codes"}
-        if self.norms:
-            files_of_fit.add("rescorer")
+        files_of_fit = {"moments", "reducer", "codes"} | ({"rescorer"} if self.norms else set())
         missing = files_of_fit - self.files.keys()
         if self.settings is not None and missing:
             raise ValueError(f"no file of {min(missing)}")
+
+    def _limits(self) -> list[tuple[str, int, int, int]]:
+        """Name, value, least and largest value of numbers."""
+        rows = self.rows
+        limits = [
+            ("dim", self.dim, 1, MOST_DIM),
+            ("generation", self.generation, 1, LARGEST),
+            ("version", self.version, 1, LARGEST),
+            ("encoded", self.encoded, 0, rows),
+            ("encoded_before", self.encoded_before, 0, self.encoded),
+            ("deletions_before", self.deletions_before, 0, self.deletion_count),
+            ("moments_rows", self.moments_rows, 0, self.encoded),
+            ("moments_deletions", self.moments_deletions, 0, self.deletion_count),
+            ("words_rows", self.lexical_rows, rows - MOST_LATE if self.words else 0, rows),
+            ("blocks of documents", self.log.blocks, min(rows, 1), LARGEST),
+            ("rows of columns", self.column_rows, rows - MOST_TRAILING, rows),
+        ]
+        if self.replacement is not None:
+            limits.append(("rows of a replacement", self.replacement.rows, 0, rows))
+            limits.append(("dim of a replacement", self.replacement.dim, 1, MOST_DIM))
+
+        # What else suits the vectors is checked by fitting.
+        proved = self.certificate.settings if self.certificate else None
+        for settings in (self.requested, self.settings, proved):
+            if settings is not None and settings.k is not None:
+                limits.append(("k", settings.k, 1, self.dim))
+        return limits
+
+    def _roles(self) -> list[tuple[str, str]]:
+        """Role and name of each file."""
+        roles = [
+            ("vectors", self.vectors),
+            ("documents", self.log.documents),
+            ("offsets", self.log.offsets),
+            ("flags", self.flags),
+            ("deletions", self.deletions),
+            *(("columns", file.name) for file in self.column_files),
+            *((role, record.name) for role, record in self.files.items()),
+            *((name.partition("-")[0], name) for name in self.kept),
+        ]
+        if self.norms is not None:
+            roles.append(("norms", self.norms))
+        if self.words is not None:
+            roles.append(("words", self.words))
+        if self.replacement is not None:
+            roles.append(("vectors", self.replacement.vectors))
+        return roles
 
 
 def center_text(file: str, vectors: Matrix) -> str:
@@ -563,39 +553,23 @@ def center_from(text: str, dim: int) -> NDArray[np.float32] | None:
     return center
 
 
-def _check_column_files(files: list[ColumnFile]) -> None:
-    """Raise `ValueError` unless each file begins at the row where the one before it ends."""
-    stop = 0
-    for file in files:
-        _check_name("columns", file.name)
-        _whole("bytes of columns", file.bytes, 1)
-        _whole("the first row of columns", file.first, stop)
-        _whole("the end of columns", file.stop, stop + 1)
-        if file.first != stop or not isinstance(file.sha256, str):
-            raise ValueError(f"{file.name}: row {file.first}; expected {stop}")
-        stop = file.stop
-
-
-def _whole(name: str, value: Any, least: int) -> int:
-    """Return a whole number; raises `ValueError` for another value, or one below `least`."""
-    if type(value) is not int or not least <= value < 1 << 62:
-        raise ValueError(f"{name}={value!r}; expected a whole number, {least} or more")
-    return value
-
-
-def _check_name(role: str, name: Any) -> None:
-    """Raise `ValueError` unless a commit would give this name to a file of this role."""
-    match = OUR_FILES.fullmatch(name) if isinstance(name, str) else None
-    if match is None or match[1] != role or match[2] not in ENDINGS[role] or match[3]:
-        raise ValueError(f"file {name!r}; expected {role}-000001 or a later one")
+def _check_types(part: Any) -> None:
+    """Raise `TypeError` unless the texts and whole numbers of a part of a state are such."""
+    for each in fields(part):
+        value = getattr(part, each.name)
+        type_, _, optional = each.type.partition(" | ")
+        if type_ not in _TYPES or (optional and value is None):
+            continue
+        is_number = type_ == "int"
+        if type(value) is not _TYPES[type_] or (is_number and not 0 <= value <= LARGEST):
+            expected = "a whole number, 0 or more" if is_number else type_
+            raise TypeError(f"{each.name}={value!r}; expected {expected}")
 
 
 def _check_fit(fit: Any) -> None:
     """Raise `TypeError` or `ValueError` unless these are figures of a fit, as `FIT` lists them."""
     if not isinstance(fit, dict) or not {"documents", "rows"} <= fit.keys() <= FIT.keys():
         raise TypeError(f"fit={fit!r}; expected documents, rows and perhaps the others of {[*FIT]}")
-    for name in ("documents", "rows"):
-        _whole(f"{name} of fit", fit[name], 0)
     for name, value in fit.items():
         if type(value) not in (int, float) or not 0 <= value <= FIT[name]:
             raise ValueError(f"{name}={value!r} of fit; expected 0 to {FIT[name]}")
