@@ -59,7 +59,7 @@ FIT: dict[str, float] = {
 """Figures of a fit -> upper limit: documents that the reducer was fitted on, rows at that time,
 figures of `indexes.reducers.drift`, which some reducers and codes lack, and 1 if documents were to
 follow, after which it is fitted again."""
-_TYPES = {"int": int, "str": str, "bool": bool}
+_TYPES: dict[str, Any] = {"int": int, "str": str, "bool": bool}
 SENTENCE = "holds if real queries are no harder than these"
 """Condition under which every bound holds."""
 LARGEST = (1 << 62) - 1
@@ -560,10 +560,10 @@ def _check_types(part: Any) -> None:
         type_, _, optional = each.type.partition(" | ")
         if type_ not in _TYPES or (optional and value is None):
             continue
-        is_number = type_ == "int"
-        if type(value) is not _TYPES[type_] or (is_number and not 0 <= value <= LARGEST):
-            expected = "a whole number, 0 or more" if is_number else type_
-            raise TypeError(f"{each.name}={value!r}; expected {expected}")
+        if not isinstance(value, _TYPES[type_]) or (type_ == "int" and value is True):
+            raise TypeError(f"{each.name}={value!r}; expected {type_}")
+        if type_ == "int" and not 0 <= value <= LARGEST:
+            raise ValueError(f"{each.name}={value!r}; expected 0 to {LARGEST}")
 
 
 def _check_fit(fit: Any) -> None:
