@@ -166,8 +166,8 @@ class AppendOnlyFile:
         if size < self.nbytes:
             raise CorruptError(f"{self.path}: {size} bytes; expected {self.nbytes}")
 
-    def blocks(self) -> Iterator[tuple[int, str]]:
-        """(number, SHA-256) of each block; the last may be short."""
+    def checksums(self) -> list[str]:
+        """SHA-256 of each block; the last may be short."""
         return block_digests(self.path, self.nbytes)
 
     def read(self, start: int = 0) -> bytes:
@@ -220,27 +220,26 @@ _ends = OrderedDict[Path, _End]()
 
 def digests_after_growth(
     path: Path, before: int, nbytes: int, known: str | None = None
-) -> Iterator[tuple[int, str]]:
-    """Yield (number, SHA-256) of blocks of a file that has grown from `before` to `nbytes`.
+) -> tuple[str, list[str]]:
+    """SHA-256 of blocks of a file that has grown from `before` to `nbytes`.
 
-    The first pair is for the block in which the file used to end, without the bytes added since.
-    The other pairs are for this block and all later ones as they are now. So this block comes
-    twice, but nothing is read twice.
+    The first is of the block in which the file used to end, without the bytes added since. The
+    others are of this block and all later ones as they are now. Nothing is read twice.
 
-    `known` is the recorded SHA-256 for the first pair. Bytes that this process hashed for an
+    `known` is the recorded SHA-256 of the former. Bytes that this process hashed for an
     earlier append are not read again if their hash agrees with it.
     """
     first, old_bytes = divmod(before, BLOCK_BYTES)
     first_start = before - old_bytes
     with path.open("rb") as file:
         digest = _hash_start(file, path, first, old_bytes, known)
-        yield first, digest.hexdigest()
-        if nbytes > first_start:
-            new_bytes = min(nbytes - before, BLOCK_BYTES - old_bytes)
-            digest.update(file.read(new_bytes))
-            _remember(path, _End(first, old_bytes + new_bytes, digest))
-            yield first, digest.hexdigest()
-    yield from block_digests(path, nbytes, first + 1)
+        old_digest = digest.hexdigest()
+        if nbytes <= first_start:
+            return old_digest, []
+        new_bytes = min(nbytes - before, BLOCK_BYTES - old_bytes)
+        digest.update(file.read(new_bytes))
+        _remember(path, _End(first, old_bytes + new_bytes, digest))
+    return old_digest, [digest.hexdigest(), *block_digests(path, nbytes, first + 1)]
 
 
 def _hash_start(file: BinaryIO, path: Path, block: int, nbytes: int, known: str | None) -> _Hash:
@@ -270,12 +269,13 @@ def _remember(path: Path, end: _End) -> None:
         _ends.popitem(last=False)
 
 
-def block_digests(path: Path, nbytes: int, first: int = 0) -> Iterator[tuple[int, str]]:
-    """Yield (number, SHA-256) of each block in a file's first `nbytes`, from `first` on."""
-    if nbytes <= first * BLOCK_BYTES:
-        return
-    with path.open("rb") as file:
-        file.seek(first * BLOCK_BYTES)
-        for block in range(first, -(-nbytes // BLOCK_BYTES)):
-            data = file.read(min(BLOCK_BYTES, nbytes - block * BLOCK_BYTES))
-            yield block, hashlib.sha256(data).hexdigest()
+def block_digests(path: Path, nbytes: int, first: int = 0) -> list[str]:
+    """SHA-256 of each block in a file's first `nbytes`, from number `first` on."""
+    digests = list[str]()
+    if nbytes > first * BLOCK_BYTES:
+        with path.open("rb") as file:
+            file.seek(first * BLOCK_BYTES)
+            for start in range(first * BLOCK_BYTES, nbytes, BLOCK_BYTES):
+                data = file.read(min(BLOCK_BYTES, nbytes - start))
+                digests.append(hashlib.sha256(data).hexdigest())
+    return digests

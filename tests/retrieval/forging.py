@@ -53,6 +53,5 @@ def rewrite_records(folder: Path, change: Callable[[int, bytes], bytes]) -> None
     names = LogFiles("documents-999999.log", "offsets-999999.bin")
     log = Log(folder, names, 0).append(pack(zip(records, counts, strict=True)))
     state = replace(state, log=log.state)
-    tails = {file.path.name: (0, [*file.blocks()]) for file in log.files}
-    checksums = manifest.checksums.with_tails(tails, state.file_names)
+    checksums = {**manifest.checksums, **{each.path.name: each.checksums() for each in log.files}}
     replace(manifest, state=state, checksums=checksums).write(folder / MANIFEST)

@@ -196,8 +196,8 @@ class VectorFile:
                 chunk = np.fromfile(file, dtype=self.format.dtype, count=count)
                 yield self._unpack(chunk.reshape(-1, self._width))
 
-    def blocks(self) -> Iterator[tuple[int, str]]:
-        """Yield (number, SHA-256) of each block; the last may be short."""
+    def checksums(self) -> list[str]:
+        """SHA-256 of each block; the last may be short."""
         return block_digests(self.path, self.nbytes)
 
     def map(self) -> NDArray[np.generic]:

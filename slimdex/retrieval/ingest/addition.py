@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from slimdex.errors import InputError, shorten
+from slimdex.errors import InputError
 from slimdex.indexes.arrays import Rows
 
 from ..documents import Document
@@ -14,16 +14,6 @@ from ..store.document_store import DocumentStore
 
 Missing = Callable[[DocumentStore], Rows]
 """Find the documents to delete: see `Addition`."""
-
-
-class DuplicateKeyError(InputError):
-    """An id that occurs twice in one addition, with the documents' numbers from 0."""
-
-    def __init__(self, id: str, first: int, second: int) -> None:
-        super().__init__(
-            f"id {shorten(id)} occurs twice, in documents {first + 1:,} and {second + 1:,}; "
-            "expected each id once"
-        )
 
 
 class ChangedOriginsError(InputError):

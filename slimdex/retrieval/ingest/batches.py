@@ -11,16 +11,14 @@ from dataclasses import dataclass
 from time import monotonic
 
 import numpy as np
-from numpy.typing import NDArray
 
-from slimdex.errors import InputError
+from slimdex.errors import InputError, shorten
 from slimdex.indexes.arrays import Rows
 
 from ..documents import Document, check_document
 from ..sources.given_vectors import DocumentVectors
 from ..store.document_store import DocumentStore
-from .addition import DuplicateKeyError, Missing
-from .text_vectors import DIGEST, digests_of
+from .addition import Missing
 
 MOST_SECONDS = 5.0
 """Longest time that documents are read before they are committed."""
@@ -62,19 +60,19 @@ class Batches:
     ) -> None:
         self._documents = documents
         self._vectors = vectors
-        self._seen = _Ids()
+        self._seen = set[int]()  # hashes of ids, which take less memory
 
     def missing_in_all(self, missing: Missing, store: DocumentStore) -> Rows:
         """Return what `missing` returns, except documents that a batch contained."""
         documents = missing(store)
         ids = store.ids_of(documents) if len(documents) else []
-        return documents[~self._seen.are_known(ids)]
+        return documents[[hash(id) not in self._seen for id in ids]]
 
     def __iter__(self) -> Iterator[Batch]:
         """Yield at least one batch.
 
-        Raises `InputError` for a malformed document, or if there is not one given vector for each,
-        and `DuplicateKeyError` if an id occurs twice.
+        Raises `InputError` for a malformed document, if there is not one given vector for each, or
+        if an id occurs twice.
         """
         # A full batch is yielded only once another document follows: otherwise it is the last one.
         filled = list[Document]()
@@ -109,66 +107,11 @@ class Batches:
         self, documents: list[Document], first: int, characters: int, *, is_last: bool
     ) -> Batch:
         """Make a batch of collected documents; the other arguments are attributes of `Batch`."""
-        self._seen.add(documents)
+        for id in (each.id for each in documents):
+            if hash(id) in self._seen:
+                raise InputError(f"id {shorten(id)} occurs twice; expected each id once")
+            self._seen.add(hash(id))
         vectors = self._vectors
         if vectors is not None:
             vectors = vectors.take(np.arange(first, first + len(documents)))
         return Batch(documents, vectors, first, characters, is_last)
-
-
-class _Ids:
-    """Ids of all batches so far, as digests of 16 bytes, practically free of collisions."""
-
-    def __init__(self) -> None:
-        self._batches = list[NDArray[np.bytes_]]()  # digests of each batch, sorted
-        self._numbers = list[NDArray[np.int64]]()  # numbers of their documents, from 0
-        self._count = 0
-
-    def add(self, documents: Sequence[Document]) -> int:
-        """Add the ids of a batch; return the number of ids so far.
-
-        Raises `DuplicateKeyError` if an id occurs twice.
-        """
-        if not documents:
-            return self._count
-
-        # Reject an id that an earlier batch has, too.
-        digests = np.array(digests_of([each.id for each in documents]), dtype=DIGEST)
-        for known, numbers in zip(self._batches, self._numbers, strict=True):
-            positions, is_known = _positions_of(digests, known)
-            if is_known.any():
-                second = int(is_known.argmax())
-                earlier = int(numbers[positions[second]])
-                raise DuplicateKeyError(documents[second].id, earlier, self._count + second)
-
-        # Reject an id that occurs twice in this batch: once sorted, equal digests are neighbours.
-        order = np.argsort(digests, kind="stable")
-        ordered = digests[order]
-        numbers = self._count + order
-        repeated = np.flatnonzero(ordered[1:] == ordered[:-1])
-        if len(repeated):
-            first, second = numbers[repeated[0] : repeated[0] + 2].tolist()
-            raise DuplicateKeyError(documents[first - self._count].id, first, second)
-        self._batches.append(ordered)
-        self._numbers.append(numbers)
-        self._count += len(documents)
-        return self._count
-
-    def are_known(self, ids: Sequence[str]) -> NDArray[np.bool_]:
-        """Return for each id (n,) whether a batch contained it."""
-        digests = np.array(digests_of(ids), dtype=DIGEST)
-        known_ids = np.zeros(len(ids), dtype=np.bool_)
-        for known in self._batches:
-            known_ids |= _positions_of(digests, known)[1]
-        return known_ids
-
-
-def _positions_of(
-    digests: NDArray[np.bytes_], known: NDArray[np.bytes_]
-) -> tuple[Rows, NDArray[np.bool_]]:
-    """Return the position of each digest among sorted ones (n,), and whether it is there (n,).
-
-    The position of a missing digest has no meaning.
-    """
-    positions = np.minimum(np.searchsorted(known, digests), len(known) - 1)
-    return positions, known[positions] == digests

@@ -24,7 +24,7 @@ from ..store.document_store import READ_AT_ONCE, DocumentStore
 from ..store.engine import Engine
 from ..store.index_files import NOT_INDEX, with_moments
 from ..store.log import Log, pack
-from ..store.manifest import Checksums, Manifest, append_only_files
+from ..store.manifest import Manifest, append_only_files
 from ..store.next_commit import Change
 from ..store.origins import Origins, write_origins
 from ..store.passages import DocumentRows
@@ -149,7 +149,8 @@ def _compact(snapshot: Snapshot, folder: Path) -> Copies:
         manifest = replace(manifest, state=state)
 
     # What is derived from documents and vectors.
-    state = with_new_words(snapshot, state, folder, live=True)
+    if state.words is not None:
+        state = with_new_words(snapshot, state, folder, live=True)
     state = with_moments(folder, state, snapshot.moments())
     state = _compact_replacement(snapshot, state, live, folder)
     if old.settings is None:
@@ -172,9 +173,7 @@ def _compact(snapshot: Snapshot, folder: Path) -> Copies:
 def _with_checksums(manifest: Manifest, folder: Path) -> Manifest:
     """Return a manifest with the checksums of all blocks of its files, which are in a folder."""
     files = append_only_files(folder, manifest.state)
-    tails = {file.path.name: (0, [*file.blocks()]) for file in files}
-    checksums = Checksums().with_tails(tails, manifest.state.file_names)
-    return replace(manifest, checksums=checksums)
+    return replace(manifest, checksums={file.path.name: file.checksums() for file in files})
 
 
 def _records(snapshot: Snapshot, documents: Rows) -> Iterator[bytes]:

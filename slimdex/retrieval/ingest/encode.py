@@ -7,14 +7,14 @@ the next command that adds, or `encode`, goes on.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from math import inf
 from time import monotonic
 
 import numpy as np
 
-from slimdex.errors import InputError, InUseError, SlimdexError
+from slimdex.errors import InUseError, SlimdexError
 from slimdex.indexes.arrays import Rows, contains, from_row
 from slimdex.system.progress import progress_within
 from slimdex.system.workers import IN_THIS_PROCESS
@@ -45,9 +45,6 @@ LEAST_ROWS = 2
 """Fewest rows between two commits: some reducers need two vectors."""
 GROWTH = 8
 """Largest number of characters, relative to those before."""
-REFIT_GROWTH = 8
-"""Growth since the last fit, as a factor, after which a new index is fitted again while rows
-wait."""
 
 
 @dataclass(frozen=True)
@@ -150,7 +147,6 @@ def encode_until(index: Index, goal: int, end: float = inf) -> AdditionReport:
                 continue  # others have renumbered the rows, or replaced the encoder
             notes = writer.commit_vectors(change, encoded.vectors)
         report += replace(encoded.report, notes=notes)
-        _refit_grown(index)
     return report
 
 
@@ -224,15 +220,6 @@ def counting(rows: RowsToEncode, start: int) -> Iterator[None]:
 
     with progress_within(of_all):
         yield
-
-
-def _refit_grown(index: Index) -> None:
-    """Fit a new index again while rows wait, if it has grown by `REFIT_GROWTH`."""
-    state = index.state
-    has_grown = state.encoded >= REFIT_GROWTH * max(int(state.fit.get("rows", 0)), 1)
-    if state.waits and state.is_provisional and has_grown:
-        with suppress(InputError):  # too few rows yet for what was requested
-            refit(index, state.requested, "with the last")
 
 
 def _finish_fit(index: Index) -> list[str] | None:

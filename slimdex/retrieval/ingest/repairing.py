@@ -24,6 +24,7 @@ from ..store.record import record_of
 from ..store.snapshot import Snapshot
 from ..store.state import CANT_REBUILD, LogFiles
 from ..store.verification import (
+    bad_blocks,
     damaged_documents,
     faults_of_derived_files,
     log_faults,
@@ -195,8 +196,7 @@ def _encode_blocks(index: Index, encoder: Encoder) -> None:
     snapshot = index.snapshot
     state = snapshot.state
     file = state.vector_file(index.path, 0).preallocate(state.encoded)
-    known = snapshot.manifest.checksums.of(state.vectors)
-    damaged = [block for block, digest in file.blocks() if known.get(block) != digest]
+    damaged = bad_blocks(snapshot, file)
     report = reporting("encoding", sum(len(file.rows_of_block(block)) for block in damaged))
     for block in damaged:
         # Rows without text have no vector; they are reported as done at once.

@@ -6,24 +6,21 @@ stay readable when they are removed from the folder.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence, Set
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from slimdex.errors import CorruptError, InputError
-from slimdex.indexes.arrays import NO_ROWS, Rows, batches, merge_rows, without
+from slimdex.indexes.arrays import NO_ROWS, Rows, batches, without
 from slimdex.indexes.codes.kinds import FLAT
 from slimdex.indexes.reducers.moments import Moments
 from slimdex.indexes.settings import Settings
 from slimdex.indexes.vectors.vector_file import VectorFile
 
 from ..index import Index
-from ..lexical.word_index import WordIndex
 from ..sources.given_vectors import DocumentVectors
 from ..store.derived_files import (
-    new_words,
     with_blocks,
     with_columns_again,
     with_new_words,
@@ -37,7 +34,6 @@ from ..store.next_commit import Change
 from ..store.snapshot import IndexInMemory, Snapshot
 from ..store.state import Certificate, State, center_text
 from ..store.verification import damaged_columns
-from ..store.work_folder import work_folder
 from .addition_report import AdditionReport
 from .fitting import ROLES
 from .preparing import PreparedBatch
@@ -107,17 +103,8 @@ def add_prepared(
         state = replace(state, encoded_before=old.encoded, deletions_before=old.deletion_count)
 
     # Words: use those that were indexed beforehand, if nobody has committed since.
-    deleted = merge_rows(before.deleted, replaced)
-    folder = None if old.words is None else change.path / old.words
     is_same = before.manifest == prepared.comparison.snapshot.manifest
-    state = with_words(
-        change=change,
-        words=folder,
-        rows=old.lexical_rows,
-        state=state,
-        deleted=deleted,
-        written=prepared.words if is_same else None,
-    )
+    state = with_words(change, state, replaced, written=prepared.words if is_same else None)
 
     # The log, and the vectors, unless others wait for theirs.
     state = with_blocks(Log(change.path, old.log, old.rows), state, new.blocks)
@@ -229,36 +216,14 @@ def index_lexical(index: Index, wanted: bool) -> None:
     That also drops the fusion that labels chose for `hybrid="auto"`. Nothing changes if the index
     is already as wanted.
     """
-    # Make the index without the writer lock; start over if others renumber the rows meanwhile.
-    while wanted and index.state.words is None:
-        with work_folder(index.path) as folder:
-            snapshot = index.open_snapshot()
-            words = new_words(snapshot, folder / "words")
-            with index.change() as change:
-                if change.state.words is not None:
-                    return
-                if change.base.manifest.keeps_rows_of(snapshot.manifest):
-                    _commit_words(change, words)
-                    return
-    if wanted:
-        return
-
-    # Drop the index.
     with index.change() as change:
-        if change.state.words is not None:
-            change.commit(replace(change.next_state(), words=None, words_rows=None, hybrid=None))
-
-
-def _commit_words(change: Change, words: WordIndex, undo: Undo = "alone") -> None:
-    """Commit a lexical index from a work folder, extended by the rows that were added since."""
-    state = change.next_state()
-    if len(words) == state.rows:
-        state = replace(state, words=state.new_name("words"), words_rows=None)
-        os.replace(words.path, change.path / state.new_name("words"))
-
-    # This writes an extended copy, unless the index has all rows.
-    state = with_words(change, words.path, len(words), state, change.base.deleted)
-    change.commit(state, undo=undo)
+        state = change.next_state()
+        if wanted == (state.words is not None):
+            return
+        state = replace(state, words=None, words_rows=None, hybrid=None)
+        if wanted:
+            state = with_new_words(change.base, state, change.path)
+        change.commit(state)
 
 
 def keep_fusion(index: Index, hybrid: str | None) -> None:
@@ -292,7 +257,8 @@ def _rebuild(change: Change, settings: Settings | None, fit_again: bool) -> None
     state = with_moments(change.path, state, moments)
     damaged = state.column_files if fit_again else damaged_columns(base)
     state = with_columns_again(base.store, state, damaged)
-    state = with_new_words(base, state, path)
+    if state.words is not None:
+        state = with_new_words(base, state, path)
     if settings is None or not state.encoded:  # the next vectors are fitted
         files = {role: file for role, file in state.files.items() if role not in ROLES}
         state = replace(state, settings=None, norms=None, files=files, certificate=None, fit={})

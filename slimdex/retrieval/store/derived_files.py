@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from slimdex.errors import CorruptError
-from slimdex.indexes.arrays import NO_ROWS, Rows, batches, from_row
+from slimdex.indexes.arrays import NO_ROWS, Rows, batches, from_row, merge_rows
 from slimdex.system.progress import progress
 
 from ..lexical.word_index import WordIndex, would_merge, write_extended
@@ -69,39 +69,28 @@ def new_columns(store: DocumentStore, path: Path, rows: range) -> ColumnFile:
         return write_columns(connection, path, rows, [*store.columns.items()], parts)
 
 
-def with_words(
-    change: Change,
-    words: Path | None,
-    rows: int,
-    state: State,
-    deleted: Rows,
-    written: Path | None = None,
-) -> State:
-    """Extend a lexical index to all rows of the next state; return the state that names it.
+def with_words(change: Change, state: State, deleted: Rows, written: Path | None = None) -> State:
+    """Extend the lexical index to all rows of the next state; return the state that names it.
 
-    If there are very few new rows, they stay out of it.
+    Very few new rows stay out of it: searches index them in memory.
 
     Parameters
     ----------
-    words : the folder of an index of the first `rows` rows; None if words are not indexed.
-    deleted : rows that are deleted by this commit or an earlier one.
+    deleted : rows that this commit deletes.
     written : a folder to which `write_words` has written the extended index; None if it has not.
     """
-    if words is None or state.rows == rows:
+    base = change.base
+    rows = base.state.lexical_rows
+    if state.words is None or state.rows == rows:
         return state
-
-    # Very few rows stay out: searches index them in memory. But an index in a work folder must
-    # move.
-    if words.parent == change.path and may_be_late(change.base, change.new):
+    if may_be_late(base, change.new):
         return replace(state, words_rows=rows)
-
-    # An index that was written beforehand need only be moved.
     name = state.new_name("words")
     if written is not None:
         os.replace(written, change.path / name)
     else:
-        added = _texts_from(change.base, change.new, rows, deleted)
-        write_extended(words, rows, change.path / name, added)
+        added = _texts_from(base, change.new, rows, merge_rows(base.deleted, deleted))
+        write_extended(change.path / state.words, rows, change.path / name, added)
     return replace(state, words=name, words_rows=None)
 
 
@@ -147,22 +136,13 @@ def write_words(snapshot: Snapshot, new: NewDocuments, path: Path) -> Path:
 def with_new_words(snapshot: Snapshot, state: State, folder: Path, *, live: bool = False) -> State:
     """Write a new lexical index of a snapshot's rows to a folder; return the state that names it.
 
-    Nothing is written if words are not indexed. With `live`, deleted rows are left out.
+    With `live`, deleted rows are left out.
     """
-    if state.words is None:
-        return state
     name = state.new_name("words")
     deleted = NO_ROWS if live else snapshot.deleted
     rows = rows_with_text(snapshot.store, 0, snapshot.state.rows, deleted, live=live)
     WordIndex.create(folder / name, rows)
     return replace(state, words=name, words_rows=None)
-
-
-def new_words(snapshot: Snapshot, path: Path) -> WordIndex:
-    """Create a lexical index of a snapshot's rows; this needs no writer lock."""
-    return WordIndex.create(
-        path, rows_with_text(snapshot.store, 0, snapshot.state.rows, snapshot.deleted)
-    )
 
 
 def word_faults(path: Path, rows: int) -> list[str]:

@@ -11,8 +11,9 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from secrets import token_hex
 from typing import Any, Literal
@@ -33,18 +34,18 @@ from .row_flags import NO_ROW_SETS, RowSets, flag_files, read_row_sets
 from .state import FORMAT, State
 
 DIGEST = hashlib.sha256().digest_size
-HEX = 2 * DIGEST
-"""Characters of a block's checksum."""
 COMMIT = 8
 MOST_COMMITS = 512
 """Hexadecimal digits of a commit's random name, and the most names that a manifest keeps. Readers
 of a commit older than these reload every file."""
 COMMITS = re.compile(rf"([0-9a-f]{{{COMMIT}}})*")
-CHECKSUMS = re.compile(rf"([0-9a-f]{{{HEX}}})*")
+NO_CHECKSUM = 2 * DIGEST * "0"
+"""Of a block whose checksum is not known."""
+CHECKSUM = re.compile(rf"[0-9a-f]{{{2 * DIGEST}}}")
 Undo = Literal["alone", "with the last", "never"]
 """Ways to undo a commit: see `Manifest.with_undo`."""
-Blocks = list[tuple[int, str]]
-"""Blocks of a file: number and SHA-256."""
+Checksums = Mapping[str, Sequence[str]]
+"""Name of an append-only file -> SHA-256 of each block, in hexadecimal."""
 
 
 def append_only_files(folder: Path, state: State) -> list[AppendOnlyFile]:
@@ -63,37 +64,6 @@ def append_only_files(folder: Path, state: State) -> list[AppendOnlyFile]:
     return [*files, *log_files(folder, state.log), *flag_files(folder, state)]
 
 
-@dataclass(frozen=True)
-class Checksums:
-    """SHA-256 of each block of append-only files: name -> hexadecimal digits of all of them."""
-
-    digits: Mapping[str, str] = field(default_factory=dict)
-
-    def of(self, file: str) -> dict[int, str]:
-        """Checksum of each block of a file."""
-        digits = self.digits.get(file, "")
-        return {i // HEX: digits[i : i + HEX] for i in range(0, len(digits), HEX)}
-
-    def with_checksum(self, file: str, block: int, sha256: str) -> Checksums:
-        """Return these with a new checksum of one block; unknown ones before it are zeros."""
-        digits = self.digits.get(file, "").ljust(block * HEX, "0")
-        changed = digits[: block * HEX] + sha256 + digits[(block + 1) * HEX :]
-        return Checksums({**self.digits, file: changed})
-
-    def with_tails(
-        self, tails: Mapping[str, tuple[int, Blocks]], files: Collection[str]
-    ) -> Checksums:
-        """Return the checksums of `files` only, with those of the last blocks of some replaced.
-
-        `tails` maps a file to the number of the first such block, and all blocks from there on.
-        """
-        digits = {file: known for file, known in self.digits.items() if file in files}
-        for file, (first, blocks) in tails.items():
-            new_digits = "".join(checksum for _, checksum in blocks)
-            digits[file] = digits.get(file, "")[: first * HEX] + new_digits
-        return Checksums(digits)
-
-
 @dataclass(frozen=True, eq=False)
 class Manifest:
     """A committed state, and the rows and columns of its documents.
@@ -109,7 +79,7 @@ class Manifest:
     state: State
     columns: Mapping[str, str]
     row_sets: RowSets = NO_ROW_SETS
-    checksums: Checksums = field(default_factory=Checksums)
+    checksums: Checksums = field(default_factory=dict)
     commits: str = ""
 
     def __eq__(self, other: object) -> bool:
@@ -229,7 +199,7 @@ class Manifest:
         files_of_old = {role: file for role, file in old.files.items() if role != "before"}
         used = replace(old, files=files_of_old, replacement=None)
         name = state.new_name("before")
-        before = publish(folder / name, replace(self, checksums=Checksums(), commits="").write)
+        before = publish(folder / name, replace(self, checksums={}, commits="").write)
         needed = sorted(used.used_names) if old.rows else []
         return replace(state, files=files | {"before": before}, kept=needed)
 
@@ -276,12 +246,12 @@ class Manifest:
         if not all(map(is_type, columns.values())):
             raise ValueError("expected types of columns")
         "".join(columns).encode()  # a ValueError for half a character
-        if not all(CHECKSUMS.fullmatch(digits) for digits in checksums.values()):
+        if not all(map(CHECKSUM.fullmatch, chain(*checksums.values()))):
             raise ValueError("expected checksums of blocks")
         commits = header["commits"]
         if not COMMITS.fullmatch(commits):
             raise ValueError("expected names of commits")
-        manifest = cls(state, columns, checksums=Checksums(checksums), commits=commits)
+        manifest = cls(state, columns, checksums=checksums, commits=commits)
 
         # What was read of an earlier commit is still valid, unless a copy was restored since.
         known = None
@@ -299,7 +269,7 @@ class Manifest:
 
     def check(self, file: VectorFile) -> None:
         """Raise `CorruptError` if a block of rows is damaged."""
-        if dict(file.blocks()) != self.checksums.of(file.path.name):
+        if file.checksums() != self.checksums.get(file.path.name, []):
             raise CorruptError(f"{file.path}: damaged; see `slimdex verify`")
 
     def write(self, path: Path) -> None:
@@ -315,7 +285,7 @@ class Manifest:
                 "format": FORMAT,
                 "state": self.state.to_json(),
                 "columns": dict(self.columns),
-                "checksums": dict(self.checksums.digits),
+                "checksums": dict(self.checksums),
                 "commits": self.commits,
             }
         ).encode()

@@ -18,7 +18,7 @@ from slimdex.system.workers import IN_THIS_PROCESS, Workers
 
 from .columns import merge_columns, to_merge, write_columns
 from .ids import IDS, is_outgrown
-from .manifest import Blocks, Manifest, Undo, append_only_files
+from .manifest import NO_CHECKSUM, Manifest, Undo, append_only_files
 from .new_documents import NO_DOCUMENTS, NewDocuments
 from .origins import write_origins
 from .passages import DocumentRows
@@ -93,7 +93,10 @@ class Change:
 
     def replace_block(self, file: str, block: int, sha256: str) -> None:
         """Give one block of a file another checksum."""
-        self._checksums = self._checksums.with_checksum(file, block, sha256)
+        digests = [*self._checksums.get(file, [])]
+        digests += [NO_CHECKSUM] * (block + 1 - len(digests))
+        digests[block] = sha256
+        self._checksums = {**self._checksums, file: digests}
 
     def commit(
         self,
@@ -164,9 +167,7 @@ class Change:
             manifest = self._merge(manifest)
         with suppress(OSError, SlimdexError):
             manifest = self._with_ids(manifest)
-        tails = self._tails(manifest.state)
-        checksums = self._checksums.with_tails(tails, manifest.state.file_names)
-        return replace(manifest, checksums=checksums)
+        return self._with_checksums(manifest)
 
     def _with_columns(self, state: State) -> State:
         """The state with a file of columns of the rows that are in none, unless they are few."""
@@ -246,23 +247,24 @@ class Change:
         count = self.base.state.deletion_count + len(entries)
         return replace(manifest, state=replace(state, deletion_count=count))
 
-    def _tails(self, state: State) -> dict[str, tuple[int, Blocks]]:
-        """The last blocks of the files that have grown: see `Checksums.with_tails`.
+    def _with_checksums(self, manifest: Manifest) -> Manifest:
+        """The manifest with the checksums of its files, computed of the blocks that are new.
 
         Raises `CorruptError` if a block that was extended had been damaged before: its new
         checksum would cover that.
         """
-        tails = dict[str, tuple[int, Blocks]]()
+        checksums = dict[str, list[str]]()
         sizes = {each.path: each.nbytes for each in append_only_files(self.path, self.base.state)}
-        for file in append_only_files(self.path, state):
+        for file in append_only_files(self.path, manifest.state):
+            digests = [*self._checksums.get(file.path.name, [])]
             before = sizes.get(file.path, 0)
-            if file.nbytes == before:
-                continue
-            known = self._checksums.of(file.path.name).get(before // BLOCK_BYTES)
-
-            # `digest` is that of the block in which the file ended, before it grew.
-            (first, digest), *new = digests_after_growth(file.path, before, file.nbytes, known)
-            if before % BLOCK_BYTES and digest != known:
-                raise CorruptError(f"{file.path}: damaged in its last block; see `slimdex verify`")
-            tails[file.path.name] = (first, new)
-        return tails
+            if file.nbytes != before:
+                first, rest = divmod(before, BLOCK_BYTES)
+                known = digests[first] if rest and first < len(digests) else None
+                old, new = digests_after_growth(file.path, before, file.nbytes, known)
+                if rest and old != known:
+                    path = file.path
+                    raise CorruptError(f"{path}: damaged in its last block; see `slimdex verify`")
+                digests[first:] = new
+            checksums[file.path.name] = digests
+        return replace(manifest, checksums=checksums)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack, closing, suppress
-from itertools import chain
+from itertools import chain, zip_longest
 from pathlib import Path
 from typing import BinaryIO
 
@@ -178,7 +178,7 @@ def _row_faults(snapshot: Snapshot, path: Path, open_: Callable[[], VectorFile])
     """Faults of a file of rows: `open_` can't open it, or rows are damaged."""
     try:
         file = open_()
-        damaged = _bad_blocks(snapshot, file)
+        damaged = bad_blocks(snapshot, file)
     except (CorruptError, OSError) as error:
         return [str(error) if path.name in str(error) else f"{path}: {error}"]
     return [f"{path}: damaged in rows {_rows(file, block)}" for block in damaged]
@@ -187,7 +187,7 @@ def _row_faults(snapshot: Snapshot, path: Path, open_: Callable[[], VectorFile])
 def _block_faults(snapshot: Snapshot, part: AppendOnlyFile) -> list[str]:
     """Faults of an append-only file of an index: it can't be read, or bytes are damaged."""
     try:
-        damaged = _bad_blocks(snapshot, part)
+        damaged = bad_blocks(snapshot, part)
     except OSError as error:
         return [f"{part.path}: {error}"]
     faults = []
@@ -198,12 +198,11 @@ def _block_faults(snapshot: Snapshot, part: AppendOnlyFile) -> list[str]:
     return faults
 
 
-def _bad_blocks(snapshot: Snapshot, file: AppendOnlyFile | VectorFile) -> list[int]:
+def bad_blocks(snapshot: Snapshot, file: AppendOnlyFile | VectorFile) -> list[int]:
     """Numbers of the blocks whose checksum differs between file and manifest, or is missing."""
-    actual = dict(file.blocks())
-    expected = snapshot.manifest.checksums.of(file.path.name)
-    differences = actual.items() ^ expected.items()
-    return sorted({block for block, _ in differences})
+    expected = snapshot.manifest.checksums.get(file.path.name, [])
+    pairs = zip_longest(file.checksums(), expected)
+    return [block for block, (digest, known) in enumerate(pairs) if digest != known]
 
 
 def _rows(file: VectorFile, block: int) -> str:

@@ -85,13 +85,13 @@ def test_checksums_change_in_the_damaged_block_only(tmp_path: Path) -> None:
     X = np.ones((3 * BLOCK_BYTES // 256 + 5, 64), dtype=np.float32)
     file = VectorFile(tmp_path / "v.f16", 64)
     file.append(X)
-    before = dict(file.blocks())
-    assert list(before) == [0, 1]
+    before = file.checksums()
+    assert len(before) == 2
     with (tmp_path / "v.f16").open("r+b") as handle:
         handle.seek(BLOCK_BYTES + 100)
         handle.write(b"\xff")
-    after = dict(file.blocks())
-    assert [b for b in before if before[b] != after[b]] == [1]
+    after = file.checksums()
+    assert (before[0] == after[0], before[1] == after[1]) == (True, False)
 
 
 @either

@@ -11,9 +11,9 @@ import pytest
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
-from slimdex.retrieval.ingest import fitting, writer
+from slimdex.retrieval.ingest import fitting
 from slimdex.retrieval.ingest.repairing import verify
-from slimdex.retrieval.store import derived_files, index_files
+from slimdex.retrieval.store import index_files
 from tests.encoders import WordEncoder
 
 OTHER = Settings(k=8, kind="sq8", candidates=20)
@@ -86,31 +86,3 @@ def test_a_fit_restarts_if_others_renumber_the_rows(
         assert rows == [60, 50]
         assert ids(collection) == {str(i) for i in range(10, 60)}
     assert verify(path) == []
-
-
-@pytest.mark.parametrize("renumbered", [False, True])
-def test_words_of_concurrently_added_rows_are_indexed(
-    path: Path, monkeypatch: pytest.MonkeyPatch, renumbered: bool
-) -> None:
-    new_words, made = derived_files.new_words, list[int]()
-
-    def slow(*given: Any) -> Any:
-        actual = new_words(*given)
-        made.append(len(actual))
-        if len(made) == 1:
-            with Collection.open(path, WordEncoder()) as other:
-                other.add([*NEW, Document("3", "another text")])
-                other.delete("4")
-                if renumbered:
-                    other.compact()
-        return actual
-
-    with Collection.open(path, WordEncoder()) as collection:
-        collection.index_lexical(False)
-        monkeypatch.setattr(writer, "new_words", slow)
-        collection.index_lexical()
-        assert made == ([60, 64] if renumbered else [60])
-        assert len({hit.id for hit in collection.search("text", 100, hybrid=1.0)}) == 64
-        assert collection.search("another", 1, hybrid=1.0)[0].id == "3"
-    assert verify(path) == []
-    assert not [*path.glob("work-*")]

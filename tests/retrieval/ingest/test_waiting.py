@@ -184,7 +184,7 @@ def test_zeros_are_not_taken_for_the_vector_of_a_text(
         collection.delete([first.id])
         collection.add([Document("other", "another text")], encode=False)
         with monkeypatch.context() as patch:
-            patch.setattr(encode, "_refit_grown", interrupted)
+            patch.setattr(encode, "replace", interrupted)  # after the first commit
             with pytest.raises(KeyboardInterrupt):
                 collection.encode()
         assert 40 < collection.index.state.encoded < collection.index.state.rows

@@ -7,13 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from slimdex.errors import CorruptError
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
-from slimdex.retrieval.store.manifest import Checksums, Manifest
+from slimdex.retrieval.store.manifest import Manifest
 from slimdex.retrieval.store.row_flags import RowSets
 from slimdex.retrieval.store.state import ColumnFile, LogFiles, State
 from slimdex.system.index_names import MANIFEST
@@ -63,23 +61,6 @@ def test_damage_is_found(tmp_path: Path) -> None:
         with pytest.raises(CorruptError):
             Manifest.read(tmp_path)
         data[place] ^= 4
-
-
-@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 4)), max_size=6))
-def test_checksums_of_blocks_against_a_plain_list(changes: list[tuple[int, int]]) -> None:
-    """Each change cuts the list at one of its blocks, and appends some."""
-    checksums, expected = Checksums(), list[str]()
-    for number, (first, count) in enumerate(changes):
-        first = min(first, len(expected))
-        new = [f"{number:060x}{i:04x}" for i in range(count)]
-        expected = expected[:first] + new
-        tail = first, [*enumerate(new, first)]
-        checksums = checksums.with_tails({"a": tail, "b": (0, [])}, {"a", "b"})
-        assert checksums.of("a") == dict(enumerate(expected))
-    if expected:
-        other = checksums.with_checksum("a", len(expected) - 1, "f" * 64)
-        assert other.of("a") == dict(enumerate([*expected[:-1], "f" * 64]))
-    assert checksums.with_tails({}, {"b"}).of("a") == {}
 
 
 def test_a_disk_that_fails_as_an_index_is_created_leaves_nothing(
