@@ -41,7 +41,7 @@ def answers(collection: Collection) -> list[list[tuple[str, float]]]:
     return [[(hit.id, round(hit.similarity, 4)) for hit in hits] for hits in found]
 
 
-def interrupted(*_: object) -> None:
+def interrupted(*_: object, **__: object) -> None:
     raise KeyboardInterrupt
 
 
