@@ -252,9 +252,9 @@ class Index:
     def faults(self) -> list[str]:
         """Faults of the newest commit, a line each; reads every byte, and all weights.
 
-        Writers go on meanwhile. A file that they remove is no fault.
+        Writers go on meanwhile, and may remove files: what is found then must be found again.
         """
-        previous: list[str] = []
+        previous: list[str] | None = None
         while True:
             self._follow()
             snapshot = self._newest
@@ -265,16 +265,8 @@ class Index:
                 if self._is_newest(snapshot):
                     raise
                 continue
-
-            # Ignore faults of files that a newer commit has removed.
             self._follow()
-            removed = snapshot.state.file_names - self._newest.state.file_names
-            faults = [fault for fault in faults if not any(name in fault for name in removed)]
-
-            # Files that others repair or replace meanwhile are read again. Faults that recur stay.
-            has_columns = removed.isdisjoint(file.name for file in snapshot.state.column_files)
-            is_certain = has_columns and (not faults or faults == previous)
-            if self._is_newest(snapshot) or is_certain:
+            if not faults or faults == previous or self._is_newest(snapshot):
                 return [*faults, *weights_faults(snapshot.state.encoder)]
             previous = faults
 
