@@ -19,7 +19,7 @@ from slimdex.system.atomic_files import FileRecord
 from slimdex.system.duckdb_library import duckdb, identifier, literal
 from slimdex.system.once import Once, cached_property
 
-from ..column_types import sql_type, stored
+from ..column_types import stored
 from ..documents import BUILT_IN_COLUMNS, Document
 from .columns import Part, Typed, column_values, documents_query, unnest_query
 from .engine import Engine, Session, disk_error, disk_errors, is_damage, one_line, statement_error
@@ -419,7 +419,7 @@ class DocumentStore:
         sql = f"SELECT {text} FROM documents WHERE {name} IS NOT NULL LIMIT {SAMPLES}"
         values = ", ".join(literal(value) for (value,) in self.fetch(sql))
         type_ = (TEXT_COLUMNS | dict(self.columns))[column]
-        return f"; {column} is {sql_type(type_)}" + (f", such as {values}" if values else "")
+        return f"; {column} is {type_}" + (f", such as {values}" if values else "")
 
     def ids_by_row(self, stop: int) -> list[str]:
         """Id of the document of each row below `stop`, including deleted documents."""
