@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -22,7 +22,7 @@ from slimdex.system.once import Once, cached_property
 from ..column_types import stored
 from ..documents import BUILT_IN_COLUMNS, Document
 from .columns import Part, Typed, column_values, documents_query, unnest_query
-from .engine import Engine, Session, disk_error, disk_errors, is_damage, one_line, statement_error
+from .engine import Engine, Session, disk_error, disk_errors, one_line
 from .ids import IDS, IdFile, LaterIds
 from .log import Log
 from .manifest import Manifest
@@ -152,19 +152,15 @@ class DocumentStore:
         """A connection for this thread, with the view of the documents.
 
         Raises `CorruptError` if a file is damaged or missing, `UnreadableError` if the disk or
-        memory failed, or others have removed a file, and `StatementError` if DuckDB refused a
-        statement.
+        memory failed, or others have removed a file.
         """
         session = None
         try:
             # One thread at a time makes views, but several may query.
             with self.session() as session:
-                schema = self._schema(session)
-                cursor = session.take(schema)
-            try:
+                cursor = session.cursor(self._schema(session))
+            with closing(cursor):
                 yield cursor
-            finally:
-                session.give_back(cursor, schema)
         except duckdb.Error as error:
             # After a fatal error, DuckDB refuses everything.
             if isinstance(error, duckdb.FatalException) and session is not None:
@@ -188,12 +184,10 @@ class DocumentStore:
         with self.session() as session:
             cursor = session.cursor()
         try:
-            yield cursor
+            with closing(cursor):
+                yield cursor
         except disk_errors() as error:
             raise disk_error(self.path, error) from error
-        finally:
-            with suppress(duckdb.Error):
-                cursor.close()
 
     def _schema(self, session: Session) -> str:
         """Return the schema of this commit's view in a session, created on first use."""
@@ -210,7 +204,7 @@ class DocumentStore:
             table = self._later_rows(session, schema)
         paths = [self.path.absolute() / file.name for file in files]
         view = documents_query([*zip(paths, columns, strict=True)], self.columns, table)
-        session.create(schema, "VIEW documents", view)
+        session.create("VIEW", f"{schema}.documents", view)
         self._made = (session, schema)
         self._tables = set()
         return schema
@@ -222,7 +216,7 @@ class DocumentStore:
         """
         values = column_values(self.part(self.manifest.state.column_rows, self.rows))
         sql, parameters = unnest_query(values)
-        session.create(schema, "TABLE later_documents", sql, parameters)
+        session.create("TABLE", f"{schema}.later_documents", sql, parameters)
         return f"memory.{schema}.later_documents", {name: type_ for name, type_, _ in values}
 
     def part(self, start: int, stop: int, columns: Mapping[str, str] | None = None) -> Part:
@@ -282,7 +276,7 @@ class DocumentStore:
             with self.session() as session:
                 schema = self._schema(session)
                 if name not in self._tables:
-                    session.create(schema, f"TABLE {name}", sql, values)
+                    session.create("TABLE", f"{schema}.{name}", sql, values)
                     self._tables.add(name)
         except duckdb.Error as error:
             raise self._read_error(error) from error
@@ -296,7 +290,7 @@ class DocumentStore:
         """Convert DuckDB's error to the one that `reading` raises."""
         if isinstance(error, disk_errors()):
             return UnreadableError(str(disk_error(self.path, error)))
-        return statement_error(self.path, error)
+        return CorruptError(f"{self.path}: {one_line(error)}")
 
     def _still_live(self, rows: Sequence[int] | Rows) -> set[int]:
         """Return those of these documents that this commit has, except deleted ones."""
@@ -396,7 +390,7 @@ class DocumentStore:
             except SlowConditionError as error:
                 raise SlowConditionError(str(refusal(where, str(error), names))) from error
             except duckdb.Error as error:
-                if isinstance(error, disk_errors()) or is_damage(error):
+                if isinstance(error, disk_errors()):
                     raise
                 held = "".join(map(self._contents_of, self._columns_in(where)))
                 raise refusal(where, one_line(error) + held, names) from error
