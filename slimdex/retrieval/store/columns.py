@@ -7,7 +7,7 @@ was written; a column whose type has been widened since is converted by each que
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from secrets import token_hex
@@ -79,8 +79,10 @@ def write_columns(
     connection.execute(f"CREATE TABLE {table}({definitions})")
     try:
         for part in parts:
-            for few in _in_parts(column_values(part)):
-                sql, parameters = unnest_query(few)
+            values = column_values(part)
+            for few in batches(len(values[0][2]), INSERTED_AT_ONCE):
+                some = [(name, type_, column[few]) for name, type_, column in values]
+                sql, parameters = unnest_query(some)
                 connection.execute(f"INSERT INTO {table} BY NAME {sql}", parameters)
         return _copy(connection, path, rows, table, columns)
     finally:
@@ -92,12 +94,6 @@ def merge_columns(
 ) -> ColumnFile:
     """Write the rows of several files, in a connection that has a view of all, to one file."""
     return _copy(connection, path, rows, "documents", BUILT_IN | dict(users))
-
-
-def _in_parts(values: Values) -> Iterator[Values]:
-    """Yield the values of some documents at a time."""
-    for part in batches(len(values[0][2]), INSERTED_AT_ONCE):
-        yield [(name, type_, column[part]) for name, type_, column in values]
 
 
 def _copy(

@@ -30,7 +30,7 @@ from .origins import Origins, read_origins
 from .readings import ENTRY_BYTES, ReadingFile, Readings
 from .record import Record, read_document, read_record
 from .where.conditions import TEXT_COLUMNS
-from .where.validation import SlowConditionError, check, limiting, reads_clock, refusal
+from .where.validation import SlowConditionError, check, limiting, refusal
 
 T = TypeVar("T")
 
@@ -359,10 +359,6 @@ class DocumentStore:
         for record in self.records_of(documents.tolist()).values():
             texts += record.contents
         return texts
-
-    def reads_clock(self, where: str) -> bool:
-        """True if a condition may hold for other documents a moment later."""
-        return reads_clock(where, self._names)
 
     @property
     def _names(self) -> tuple[str, ...]:
