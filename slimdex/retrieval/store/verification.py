@@ -191,9 +191,9 @@ def _block_faults(snapshot: Snapshot, file: BlockFile) -> list[str]:
         actual = dict(file.blocks())
     except OSError as error:
         return [f"{file.path}: {error}"]
-    differences = actual.items() ^ snapshot.manifest.checksums.of(file.path.name).items()
+    expected = snapshot.manifest.checksums.of(file.path.name)
     faults = []
-    for block in sorted({block for block, _ in differences}):
+    for block in sorted({block for block, _ in actual.items() ^ expected.items()}):
         first = block * BLOCK_BYTES
         last = min(first + BLOCK_BYTES, file.nbytes) - 1
         faults.append(f"{file.path}: damaged in bytes {first} to {last}")
