@@ -27,10 +27,6 @@ class UnreadableError(SlimdexError, OSError):
     """Index unreadable at the moment: disk or memory failed, but the content may be intact."""
 
 
-class StatementError(SlimdexError):
-    """Statement that DuckDB refused: a fault of slimdex, and nothing was changed."""
-
-
 def shorten(text: str, length: int = 200) -> str:
     """Quote a text for a message, cut to `length` characters.
 

@@ -36,7 +36,7 @@ from .lexical.word_index import WordIndex
 from .search.answer import find
 from .search.request import Hits, SearchRequest
 from .store.document_store import DocumentStore
-from .store.engine import Engine, disk_error, disk_errors, statement_error
+from .store.engine import Engine, disk_error, disk_errors, one_line
 from .store.manifest import Manifest, mark
 from .store.next_commit import Change
 from .store.snapshot import IndexInMemory, Snapshot
@@ -393,7 +393,7 @@ class Index:
             if isinstance(error, disk_errors()):
                 raise disk_error(self.path, error) from error
             if isinstance(error, duckdb.Error):
-                raise statement_error(self.path, error) from error
+                raise CorruptError(f"{self.path}: {one_line(error)}") from error
             raise
 
     def _publish(self, manifest: Manifest, loaded: IndexInMemory | None) -> None:

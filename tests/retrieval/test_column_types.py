@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from slimdex.errors import InputError
 from slimdex.retrieval.collection import Collection
-from slimdex.retrieval.column_types import declared_type, joint, kind_of, widen
+from slimdex.retrieval.column_types import joint, kind_of, widen
 from slimdex.retrieval.documents import Document
 from tests.encoders import WordEncoder
 
@@ -117,8 +117,11 @@ def test_values_that_can_not_be_kept_name_their_document(
         ([True, 2], "VARCHAR"),
         ([1.5, -(2**63)], "DOUBLE"),
         ([Decimal("2.5"), 2**64], "VARCHAR"),
-        ([1, Decimal("2.5")], "DECIMAL(38,10)"),
-        ([1, 2**64], "DECIMAL(38,0)"),
+        ([1, Decimal("2.50")], "DOUBLE"),
+        ([Decimal("0.12345678901234567890"), 1], "VARCHAR"),
+        ([Decimal("1e400"), 1], "VARCHAR"),
+        ([1, 2**64], "VARCHAR"),
+        ([time(9), UUID(int=7), b"x"], "VARCHAR"),
         ([2.5, 2**64], "VARCHAR"),
         ([1, "iv"], "VARCHAR"),
         ([1, "7"], "VARCHAR"),
@@ -128,8 +131,11 @@ def test_values_that_can_not_be_kept_name_their_document(
         ([[1], [2.5, None]], "DOUBLE[]"),
         ([[1], ["a"]], "JSON"),
         ([[1], 2], "JSON"),
+        ([[], []], "VARCHAR[]"),
+        ([[], ["a"], [None]], "VARCHAR[]"),
+        ([[[1]], [1]], "JSON"),
         ([{"a": 1}, {"b": []}], "JSON"),
-        ([{"a": 1}, date(2024, 1, 2)], "VARCHAR"),
+        ([{"a": 1}, date(2024, 1, 2)], "JSON"),
     ],
 )
 def test_a_new_column_has_the_type_of_all_its_values(values: list[Any], type_: str) -> None:
@@ -152,7 +158,7 @@ def test_a_type_only_widens(values: list[Any]) -> None:
     type_: str | None = None
     for value in values:
         wider, _ = widen(type_, [value])
-        assert type_ is None or wider in {type_, joint({type_, kind_of(value)})}
+        assert type_ is None or wider == type_ or wider == joint({type_, kind_of(value)})
         type_ = wider
     assert widen(type_, values)[0] == type_
 
@@ -162,20 +168,10 @@ def test_a_type_only_widens(values: list[Any]) -> None:
     [
         ("DATE", "2024-12-31", date(2024, 12, 31)),
         ("TIMESTAMP", "2024-12-31T10:00+02:00", datetime(2024, 12, 31, 8)),
-        ("BIGINT", "7", 7),
-        ("DOUBLE", "2.5", 2.5),
-        ("UUID", str(UUID(int=7)), UUID(int=7)),
     ],
 )
-def test_a_text_that_the_type_can_read_does_not_widen_it(
+def test_a_date_as_text_does_not_widen_a_column_of_dates(
     type_: str, text: str, stored: Any
 ) -> None:
     assert widen(type_, [text]) == (type_, [stored])
     assert widen(type_, [text, "007x"])[0] == "VARCHAR"
-
-
-def test_types_of_duckdb_become_those_of_columns() -> None:
-    types = ["TINYINT", "UBIGINT", "HUGEINT", "FLOAT", "DECIMAL(9,2)", "TIMESTAMP_NS", "BIT"]
-    expected = ["BIGINT", "BIGINT", "DECIMAL(38,0)", "DOUBLE", "DECIMAL(38,10)", "TIMESTAMP"]
-    assert [*map(declared_type, types)] == [*expected, "VARCHAR"]
-    assert declared_type("INTEGER[][]") == "BIGINT[][]"

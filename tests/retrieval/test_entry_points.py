@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,7 @@ from hypothesis import strategies as st
 from slimdex.errors import InputError
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
-from slimdex.retrieval.documents import Document, _other
-from slimdex.retrieval.ingest.adding import add as add_to
-from slimdex.retrieval.ingest.addition import Addition
+from slimdex.retrieval.documents import _other
 from slimdex.retrieval.sources.source import Sources
 from tests.building import add, build
 from tests.chance import CHANCE
@@ -113,49 +112,54 @@ def test_a_list_is_a_list_whichever_way_it_comes(
         assert collection.add([*collection]).unchanged == len(expected)
 
 
-def test_empty_lists_alone_take_the_type_of_the_first_item(tmp_path: Path) -> None:
+def test_empty_lists_alone_are_lists_of_texts(tmp_path: Path) -> None:
+    """A list of numbers makes the column one of JSON."""
     path, ways = tmp_path / "x", ("dicts", "jsonl", "arrow")
     WAYS["dicts"](path, [row("a", {way: [] for way in ways})])
-    assert held(path)[0] == dict.fromkeys(ways, "[]")
+    assert held(path)[0] == dict.fromkeys(ways, "VARCHAR[]")
     for way in ways:
-        WAYS[way](path, [row(way, {way: [1, 2]})])
+        WAYS[way](path, [row(way, {way: ["x"]})])
+    assert held(path)[0] == dict.fromkeys(ways, "VARCHAR[]")
+    WAYS["dicts"](path, [row("b", {way: [1, 2] for way in ways})])
     columns, found = held(path)
-    assert columns == dict.fromkeys(ways, "BIGINT[]")
+    assert columns == dict.fromkeys(ways, "JSON")
     assert found["a"] == {way: [] for way in ways}
-    assert [found[way][way] for way in ways] == [[1, 2]] * 3
+    assert [found[way][way] for way in ways] == [["x"]] * 3
+    assert found["b"] == {way: [1, 2] for way in ways}
 
 
-READ: list[tuple[str, Any, Any, str]] = [
-    ("TIMESTAMP", "2024-05-01T10:00:00", "soon", "TIMESTAMP '2024-05-01 10:00:00'"),
-    ("DATE", "2024-05-01", "2024-05-32", "DATE '2024-05-01'"),
-    ("BIGINT", "17", "007", "17"),
-    ("DOUBLE", "1.5", "many", "1.5"),
-    ("DATE[]", ["2024-05-01"], ["soon"], "[DATE '2024-05-01']"),
+READ: list[tuple[str, Any, str, str, str]] = [
+    (
+        "TIMESTAMP",
+        datetime(2020, 1, 1, 7),
+        "2024-05-01T10:00:00",
+        "soon",
+        "TIMESTAMP '2024-05-01 10:00:00'",
+    ),
+    ("DATE", date(2020, 1, 1), "2024-05-01", "2024-05-32", "DATE '2024-05-01'"),
 ]
-"""Types, each with a text that is a value of it, and one that is none, and the value in SQL."""
+"""Types, each with a value, a text that is one, another text, and the value in SQL."""
 
 
 @pytest.mark.parametrize("way", ["dicts", *slow(["jsonl", "arrow", "pandas"])])
 def test_conditions_read_a_text_as_the_column_type(tmp_path: Path, way: str) -> None:
     """Documents keep it, and another one makes the column one of text."""
     path = tmp_path / "x"
-    types = {f"v{i}": type_ for i, (type_, *_) in enumerate(READ)}
-    with Collection.create(path, WordEncoder()) as made:
-        add_to(made.index, Addition([Document("first", "without values")], [types]))
-    right = {f"v{i}": text for i, (_, text, *_) in enumerate(READ)}
+    WAYS["dicts"](path, [row("first", {f"v{i}": value for i, (_, value, *_) in enumerate(READ)})])
+    right = {f"v{i}": text for i, (*_, text, _, _) in enumerate(READ)}
     WAYS["dicts"](path, [row("a", right)])
     WAYS[way](path, [row("b", right)])
     columns, found = held(path)
-    assert columns == types
+    assert [*columns.values()] == ["TIMESTAMP", "DATE"]
     assert found["a"] == right
     assert found["b"] == right or way == "jsonl"  # which reads dates
     with Collection.open(path) as collection:
         for i, (*_, value) in enumerate(READ):
             assert collection.count(f"v{i} = {value}") == 2
-    wrong = {f"v{i}": text for i, (_, _, text, _) in enumerate(READ)}
+    wrong = {f"v{i}": text for i, (*_, text, _) in enumerate(READ)}
     WAYS[way](path, [row("c", wrong)])
     columns, found = held(path)
-    assert [*columns.values()] == ["VARCHAR"] * 4 + ["JSON"]
+    assert [*columns.values()] == ["VARCHAR"] * 2
     assert (found["a"], found["c"]) == (right, wrong)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
-from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
@@ -111,9 +110,4 @@ def _typed(column: pa.ChunkedArray, type_: str) -> Any:
     array = column.combine_chunks()
     if type_ == "JSON":
         return pa.ExtensionArray.from_storage(pa.json_(), array)
-    if type_ == "UUID":
-        values = []
-        for text in array.to_pylist():
-            values.append(None if text is None else UUID(text).bytes)
-        return pa.ExtensionArray.from_storage(pa.uuid(), pa.array(values, pa.binary(16)))
     return array

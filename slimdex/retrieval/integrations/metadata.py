@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any
 
-from ..column_types import EXACT, NUMBERS, joint, kind_of, plain
+from ..column_types import ANY, EXACT, joint, kind_of, plain
 from ..documents import BUILT_IN_COLUMNS, RECORD
 from ..store.where.conditions import SIGNS, And, Compare, Condition, Not, Or
 
@@ -83,12 +83,9 @@ def _as_columns(row: Mapping[str, Any], types: Types) -> dict[str, Any]:
 def _suits(value: Any, type_: str) -> bool:
     """Whether a column of this type can be compared with a value of this kind."""
     kind = kind_of(value)
-    if type_ == "DOUBLE" and isinstance(value, int):  # which may have more digits
-        return abs(value) < EXACT
-    kinds = {kind, type_}
-    if kinds <= {*NUMBERS} or kinds <= {"DATE", "TIMESTAMP"} or type_ == "JSON":
-        return True
-    return kind == type_ or (joint(kinds).endswith("[]") and type_.endswith("[]"))
+    if isinstance(value, int) and abs(value) >= EXACT and type_ != "JSON":
+        return kind == type_ == "BIGINT"
+    return kind == type_ or type_ == "JSON" or joint({kind, type_}) not in ANY
 
 
 def as_metadata(columns: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,6 @@ from slimdex.indexes.codes.kinds import FLAT, by_size
 from slimdex.indexes.options import AUTO
 from slimdex.system.atomic_files import size
 
-from ..column_types import sql_type
 from ..documents import visible_columns
 from ..store.snapshot import Snapshot
 
@@ -55,7 +54,7 @@ def facts(snapshot: Snapshot) -> dict[str, Any]:
         "next_encoder": replacement
         and {"encoder": replacement.encoder, "encoded": replacement.rows, "of": state.rows},
         "stored": {"vectors": state.stored, "bytes_per_vector": index.vectors.row_bytes},
-        "columns": {n: sql_type(snapshot.columns[n]) for n in visible_columns(snapshot.columns)},
+        "columns": {n: snapshot.columns[n] for n in visible_columns(snapshot.columns)},
         "memory": memory(snapshot),
         "notes": [
             *filter(None, [snapshot.unfinished]),

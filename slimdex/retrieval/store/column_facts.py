@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Mapping
-from heapq import nlargest
+from heapq import nsmallest
 from importlib import import_module
 from typing import Any
 
 from slimdex.indexes.arrays import Rows, batches
 from slimdex.system.duckdb_library import identifier
 
-from ..column_types import ANY, sql_type
+from ..column_types import ANY
 from ..documents import visible_columns
 from .document_store import AMONG, COLUMNS_AT_ONCE, DocumentStore, among
 
@@ -22,23 +22,21 @@ LISTED_FOLDERS = 50
 """Column of the folders of files, and how many of them are listed."""
 LISTED_ITEMS = 50
 """Items of lists that are listed, the most frequent ones."""
-ORDERED = ("INT", "DOUBLE", "FLOAT", "DECIMAL", "DATE", "TIME")
-"""Parts of the names of ordered types."""
-NOT_IN_ARROW = "INTERVAL"
-"""Type that Arrow can't represent."""
+ORDERED = ("BIGINT", "DOUBLE", "DATE", "TIMESTAMP")
+"""Types whose least and greatest values are listed."""
 
 
 def column_facts(store: DocumentStore) -> list[dict[str, Any]]:
     """Return "name" and "type" of each column, and facts about its values.
 
     If there are few values, they are listed as "values", each with its number of documents. Many
-    numbers, dates or times are described by "least" and "greatest". The column of folders also has
-    "folders": see `folder_counts`. For a column of lists, "items" are those that most documents
-    have.
+    numbers, dates or moments are described by "least" and "greatest". The column of folders also
+    has "folders": see `folder_counts`. For a column of lists, "items" are those that most
+    documents have.
     """
     facts = []
     for name in visible_columns(store.columns):
-        facts.append(_facts(store, name, sql_type(store.columns[name])))
+        facts.append(_facts(store, name, store.columns[name]))
     return facts
 
 
@@ -47,11 +45,10 @@ def _facts(store: DocumentStore, name: str, type_: str) -> dict[str, Any]:
     column = identifier(name)
     facts: dict[str, Any] = {"name": name, "type": type_}
 
-    # Lists of plain values are described by their items; other lists and structs by nothing.
-    if type_.endswith("[]") and "[" not in type_[:-2] and "(" not in type_:
-        return facts | {"items": _as_counts(_items(store, column))}
-    if "[" in type_ or "(" in type_.replace("DECIMAL(", ""):
+    if type_ == "JSON":
         return facts
+    if type_.endswith("[]"):
+        return facts | {"items": _as_counts(_items(store, column))}
 
     # Few values are listed with their counts; many are described by their range.
     if name.lower() == FOLDER and type_ == "VARCHAR":
@@ -59,7 +56,7 @@ def _facts(store: DocumentStore, name: str, type_: str) -> dict[str, Any]:
     values = _count_values(store, column, f"LIMIT {LISTED_VALUES + 1}")
     if values and len(values) <= LISTED_VALUES:
         return facts | {"values": _as_counts(values)}
-    if any(word in type_ for word in ORDERED):
+    if type_ in ORDERED:
         ((least, greatest),) = store.fetch(
             f"SELECT min({column}), max({column}) FROM {store.live(column)}"
         )
@@ -91,62 +88,41 @@ def _count_values(store: DocumentStore, column: str, limit: str = "") -> list[tu
 def arrow_table(store: DocumentStore, rows: Rows) -> Any:
     """Id, title, text and the user's columns of documents, given their rows (n,) in order.
 
-    Returns a `pyarrow.Table`; requires pyarrow. Values of JSON, UUID and `NOT_IN_ARROW` are
-    text.
+    Returns a `pyarrow.Table`; requires pyarrow. JSON is text.
     """
-    types = dict.fromkeys(("id", "title", "text"), "VARCHAR") | dict(store.columns)
-    selected = []
-    for name, type_ in types.items():
-        column = identifier(name)
-        selected.append(f"{column}::VARCHAR AS {column}" if type_ == NOT_IN_ARROW else column)
+    import_module("duckdb")  # the package adds relations to the connections of its extension
+    selected = [*map(identifier, ("id", "title", "text", *store.columns))]
 
     # Fetch some columns at a time, and join them into one table.
-    parts = list[Any]()
+    table = None
     for few in batches(len(selected), COLUMNS_AT_ONCE):
         sql = f'SELECT {", ".join(selected[few])} FROM documents WHERE {AMONG} ORDER BY "row"'
-        parts.append(_fetch_table(store, sql, among(rows)))
-    table = parts[0]
-    for part in parts[1:]:
+        with store.reading() as cursor:
+            part = cursor.sql(sql, params=among(rows)).to_arrow_table()
+        if table is None:
+            table = part
+            continue
         for name in part.column_names:
             table = table.append_column(name, part[name])
     return table
 
 
-def _fetch_table(store: DocumentStore, sql: str, values: list[Any]) -> Any:
-    """All rows of a query as a `pyarrow.Table`; requires pyarrow."""
-    import_module("duckdb")  # the package adds relations to the connections of its extension
-    with store.reading() as cursor:
-        return cursor.sql(sql, params=values).to_arrow_table()
-
-
-def folder_counts(
-    documents: Mapping[str, int], most: int = LISTED_FOLDERS
-) -> list[tuple[str, int]]:
+def folder_counts(documents: Mapping[str, int]) -> list[tuple[str, int]]:
     """Count the documents in each folder and below it; "" has those in no folder.
 
-    Folders are listed level by level as long as all of a level fit into `most`; of the first level,
-    those with the most documents.
+    Listed are the folders with the most documents, `LISTED_FOLDERS` of them, and so all those
+    around them.
 
-    >>> folder_counts({"": 1, "tea": 2, "tea/green": 3, "cake/old/burnt": 1}, 5)
-    [('', 1), ('cake', 1), ('cake/old', 1), ('tea', 5), ('tea/green', 3)]
+    >>> folder_counts({"": 1, "tea": 2, "tea/green": 3, "cake/old/burnt": 1})
+    [('', 1), ('cake', 1), ('cake/old', 1), ('cake/old/burnt', 1), ('tea', 5), ('tea/green', 3)]
     """
-    # The documents of a folder count for all folders around it.
     counts = Counter[str]()
     for folder, count in documents.items():
         counts[folder] += count
         for end, character in enumerate(folder):
             if character == "/" and end:
                 counts[folder[:end]] += count
-
-    # Levels of folders from the top, as long as they fit.
-    levels = defaultdict[int, list[str]](list)
-    for folder in counts:
-        levels[folder.count("/")].append(folder)
-    listed = list[str]()
-    for _, folders in sorted(levels.items()):
-        if listed and len(listed) + len(folders) > most:
-            break
-        listed += nlargest(most, folders, key=lambda folder: counts[folder])
+    listed = nsmallest(LISTED_FOLDERS, counts, key=lambda folder: (-counts[folder], folder))
 
     # A folder comes before those in it.
     in_order = sorted(listed, key=lambda folder: folder.split("/"))

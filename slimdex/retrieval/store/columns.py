@@ -7,7 +7,7 @@ was written; a column whose type has been widened since is converted by each que
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from secrets import token_hex
@@ -17,7 +17,6 @@ from slimdex.indexes.arrays import batches
 from slimdex.system.atomic_files import publish
 from slimdex.system.duckdb_library import duckdb, identifier, literal, one_file
 
-from ..column_types import EXACT, FRACTIONS, sql_type
 from ..documents import Document
 from .state import ColumnFile
 
@@ -32,8 +31,6 @@ BUILT_IN = {
 OPTIONS = """FORMAT parquet, PARQUET_VERSION V2, COMPRESSION zstd, COMPRESSION_LEVEL 6,
     ROW_GROUP_SIZE 4096, USE_TMP_FILE false"""
 """Of small groups of rows, since each thread holds one in memory with its texts."""
-PRINTED = {"TIME": len("10:00:00.000000"), "TIMESTAMP": len("2024-12-31 10:00:00.000000")}
-"""Types of which Python prints six digits of a second, or none, and how many characters in all."""
 INSERTED_AT_ONCE = 4096
 ALIKE = 8
 """Files of about the same size that become one: so a million rows added by thousands are copied
@@ -55,7 +52,7 @@ def column_values(part: Part) -> Values:
         [document.origin or None for document in documents],
     ]
     built_in = zip(BUILT_IN, BUILT_IN.values(), values, strict=True)
-    return [*built_in, *((name, sql_type(type_), column) for name, type_, column in users)]
+    return [*built_in, *users]
 
 
 def unnest_query(values: Values) -> tuple[str, list[Any]]:
@@ -77,15 +74,17 @@ def write_columns(
     then no file is left.
     """
     table = f"memory.main.new_{token_hex(4)}"
-    columns = [*BUILT_IN.items(), *((name, sql_type(type_)) for name, type_ in users)]
-    definitions = ", ".join(f"{identifier(name)} {type_}" for name, type_ in columns)
+    columns = BUILT_IN | dict(users)
+    definitions = ", ".join(f"{identifier(name)} {type_}" for name, type_ in columns.items())
     connection.execute(f"CREATE TABLE {table}({definitions})")
     try:
         for part in parts:
-            for few in _in_parts(column_values(part)):
-                sql, parameters = unnest_query(few)
+            values = column_values(part)
+            for few in batches(len(values[0][2]), INSERTED_AT_ONCE):
+                some = [(name, type_, column[few]) for name, type_, column in values]
+                sql, parameters = unnest_query(some)
                 connection.execute(f"INSERT INTO {table} BY NAME {sql}", parameters)
-        return _copy(connection, path, rows, table, dict(columns))
+        return _copy(connection, path, rows, table, columns)
     finally:
         connection.execute(f"DROP TABLE IF EXISTS {table}")
 
@@ -94,14 +93,7 @@ def merge_columns(
     connection: duckdb.DuckDBPyConnection, path: Path, rows: range, users: Mapping[str, str]
 ) -> ColumnFile:
     """Write the rows of several files, in a connection that has a view of all, to one file."""
-    columns = BUILT_IN | {name: sql_type(type_) for name, type_ in users.items()}
-    return _copy(connection, path, rows, "documents", columns)
-
-
-def _in_parts(values: Values) -> Iterator[Values]:
-    """Yield the values of some documents at a time."""
-    for part in batches(len(values[0][2]), INSERTED_AT_ONCE):
-        yield [(name, type_, column[part]) for name, type_, column in values]
+    return _copy(connection, path, rows, "documents", BUILT_IN | dict(users))
 
 
 def _copy(
@@ -109,14 +101,10 @@ def _copy(
     path: Path,
     rows: range,
     table: str,
-    columns: Mapping[str, str],
+    columns: Iterable[str],
 ) -> ColumnFile:
     """Write some rows of a table to a file."""
-    selected = []
-    for name, type_ in columns.items():
-        # Parquet's intervals have no microseconds.
-        selected.append(_as(identifier(name), type_, type_.replace("INTERVAL", "VARCHAR")))
-    sql = f"""SELECT {", ".join(selected)} FROM {table}
+    sql = f"""SELECT {", ".join(map(identifier, columns))} FROM {table}
         WHERE "row" >= {rows.start} AND "row" < {rows.stop}"""
     record = publish(
         path, lambda new: connection.execute(f"COPY ({sql}) TO {literal(str(new))} ({OPTIONS})")
@@ -188,9 +176,9 @@ def _select(source: str, columns: Mapping[str, str], users: Mapping[str, str]) -
     for name, type_ in [*BUILT_IN.items(), *users.items()]:
         quoted = identifier(name)
         if name in columns:
-            selected.append(_as(quoted, columns[name], sql_type(type_)))
+            selected.append(_as(quoted, columns[name], type_))
         else:
-            selected.append(f"NULL::{sql_type(type_)} AS {quoted}")
+            selected.append(f"NULL::{type_} AS {quoted}")
     return f"SELECT {', '.join(selected)}" + (f" FROM {source}" if source else "")
 
 
@@ -198,19 +186,9 @@ def _as(column: str, old: str, new: str) -> str:
     """SQL of a quoted column in another type: what `column_types.stored` makes of its values."""
     if old == new:
         return column
+    sql = f"{column}::{new}"
     if new == "JSON":
-        return f"to_json({column}) AS {column}"
-    text = f"{column}::{new}"
-    if new == "VARCHAR" and old == "DOUBLE":
-        is_whole = f"{column} = trunc({column}) AND abs({column}) < {EXACT}"
-        text = f"CASE WHEN {is_whole} THEN {column}::BIGINT::VARCHAR ELSE {text} END"
-    elif new == "VARCHAR" and old.endswith("[]"):
-        text = f"to_json({column})::VARCHAR"
-    elif new == "VARCHAR" and old == FRACTIONS:
-        text = f"rtrim(rtrim({text}, '0'), '.')"
-    elif new == "VARCHAR" and old in PRINTED:  # DuckDB omits zeros at the end of a fraction
-        padded = f"rpad({text}, {PRINTED[old]}, '0')"
-        text = f"CASE WHEN contains({text}, '.') THEN {padded} ELSE {text} END"
-    elif new == "VARCHAR" and old == "BLOB":
-        text = f"base64({column})"
-    return f"{text} AS {column}"
+        sql = f"to_json({column})"
+    elif (old, new) == ("DOUBLE", "VARCHAR"):
+        sql = rf"regexp_replace({sql}, '\.0$', '')"
+    return f"{sql} AS {column}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -19,17 +19,17 @@ from slimdex.system.atomic_files import FileRecord
 from slimdex.system.duckdb_library import duckdb, identifier, literal
 from slimdex.system.once import Once, cached_property
 
-from ..column_types import sql_type, stored
+from ..column_types import stored
 from ..documents import BUILT_IN_COLUMNS, Document
 from .columns import Part, Typed, column_values, documents_query, unnest_query
-from .engine import Engine, Session, disk_error, disk_errors, is_damage, one_line, statement_error
+from .engine import Engine, Session, disk_error, disk_errors, one_line
 from .ids import IDS, IdFile, LaterIds
 from .log import Log
 from .manifest import Manifest
 from .origins import Origins, read_origins
 from .record import Record, read_document, read_record
 from .where.conditions import TEXT_COLUMNS
-from .where.validation import SlowConditionError, check, limiting, reads_clock, refusal
+from .where.validation import SlowConditionError, check, limiting, refusal
 
 T = TypeVar("T")
 
@@ -145,19 +145,15 @@ class DocumentStore:
         """A connection for this thread, with the view of the documents.
 
         Raises `CorruptError` if a file is damaged or missing, `UnreadableError` if the disk or
-        memory failed, or others have removed a file, and `StatementError` if DuckDB refused a
-        statement.
+        memory failed, or others have removed a file.
         """
         session = None
         try:
             # One thread at a time makes views, but several may query.
             with self.session() as session:
-                schema = self._schema(session)
-                cursor = session.take(schema)
-            try:
+                cursor = session.cursor(self._schema(session))
+            with closing(cursor):
                 yield cursor
-            finally:
-                session.give_back(cursor, schema)
         except duckdb.Error as error:
             # After a fatal error, DuckDB refuses everything.
             if isinstance(error, duckdb.FatalException) and session is not None:
@@ -181,12 +177,10 @@ class DocumentStore:
         with self.session() as session:
             cursor = session.cursor()
         try:
-            yield cursor
+            with closing(cursor):
+                yield cursor
         except disk_errors() as error:
             raise disk_error(self.path, error) from error
-        finally:
-            with suppress(duckdb.Error):
-                cursor.close()
 
     def _schema(self, session: Session) -> str:
         """Return the schema of this commit's view in a session, created on first use."""
@@ -203,7 +197,7 @@ class DocumentStore:
             table = self._later_rows(session, schema)
         paths = [self.path.absolute() / file.name for file in files]
         view = documents_query([*zip(paths, columns, strict=True)], self.columns, table)
-        session.create(schema, "VIEW documents", view)
+        session.create("VIEW", f"{schema}.documents", view)
         self._made = (session, schema)
         self._tables = set()
         return schema
@@ -215,7 +209,7 @@ class DocumentStore:
         """
         values = column_values(self.part(self.manifest.state.column_rows, self.rows))
         sql, parameters = unnest_query(values)
-        session.create(schema, "TABLE later_documents", sql, parameters)
+        session.create("TABLE", f"{schema}.later_documents", sql, parameters)
         return f"memory.{schema}.later_documents", {name: type_ for name, type_, _ in values}
 
     def part(self, start: int, stop: int, columns: Mapping[str, str] | None = None) -> Part:
@@ -275,7 +269,7 @@ class DocumentStore:
             with self.session() as session:
                 schema = self._schema(session)
                 if name not in self._tables:
-                    session.create(schema, f"TABLE {name}", sql, values)
+                    session.create("TABLE", f"{schema}.{name}", sql, values)
                     self._tables.add(name)
         except duckdb.Error as error:
             raise self._read_error(error) from error
@@ -289,7 +283,7 @@ class DocumentStore:
         """Convert DuckDB's error to the one that `reading` raises."""
         if isinstance(error, disk_errors()):
             return UnreadableError(str(disk_error(self.path, error)))
-        return statement_error(self.path, error)
+        return CorruptError(f"{self.path}: {one_line(error)}")
 
     def _still_live(self, rows: Sequence[int] | Rows) -> set[int]:
         """Return those of these documents that this commit has, except deleted ones."""
@@ -359,10 +353,6 @@ class DocumentStore:
             texts += record.contents
         return texts
 
-    def reads_clock(self, where: str) -> bool:
-        """True if a condition may hold for other documents a moment later."""
-        return reads_clock(where, self._names)
-
     @property
     def _names(self) -> tuple[str, ...]:
         """Columns that a condition may name."""
@@ -389,7 +379,7 @@ class DocumentStore:
             except SlowConditionError as error:
                 raise SlowConditionError(str(refusal(where, str(error), names))) from error
             except duckdb.Error as error:
-                if isinstance(error, disk_errors()) or is_damage(error):
+                if isinstance(error, disk_errors()):
                     raise
                 held = "".join(map(self._contents_of, self._columns_in(where)))
                 raise refusal(where, one_line(error) + held, names) from error
@@ -412,7 +402,7 @@ class DocumentStore:
         sql = f"SELECT {text} FROM documents WHERE {name} IS NOT NULL LIMIT {SAMPLES}"
         values = ", ".join(literal(value) for (value,) in self.fetch(sql))
         type_ = (TEXT_COLUMNS | dict(self.columns))[column]
-        return f"; {column} is {sql_type(type_)}" + (f", such as {values}" if values else "")
+        return f"; {column} is {type_}" + (f", such as {values}" if values else "")
 
     def ids_by_row(self, stop: int) -> list[str]:
         """Id of the document of each row below `stop`, including deleted documents."""

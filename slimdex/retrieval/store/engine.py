@@ -5,7 +5,6 @@ It starts on first use: searches without filters need no DuckDB.
 
 from __future__ import annotations
 
-import errno
 import os
 import re
 from collections import deque
@@ -17,45 +16,17 @@ from secrets import token_hex
 from threading import RLock
 from typing import Any
 
-from slimdex.errors import CorruptError, InputError, SlimdexError, StatementError
+from slimdex.errors import CorruptError, InputError
 from slimdex.system.duckdb_library import connect, duckdb, literal, one_file
 
 from .columns import file_columns
 from .state import ColumnFile
 
-MEMORY_VARIABLE = "SLIMDEX_MEMORY"
-"""Environment variable for DuckDB's memory limit."""
 LIMITS: dict[str, str | bool | int | float | list[str]] = {
     "autoinstall_known_extensions": False,
     "autoload_known_extensions": False,
-    "memory_limit": os.environ.get(MEMORY_VARIABLE, "1GB"),  # more spills to disk
+    "memory_limit": os.environ.get("SLIMDEX_MEMORY", "1GB"),  # more spills to disk
 }
-DISK_NUMBERS = (
-    errno.EIO,
-    errno.ENOSPC,
-    errno.EDQUOT,
-    errno.EFBIG,
-    errno.EROFS,
-    errno.EACCES,
-    errno.EMFILE,
-)
-"""Errors of the system behind `disk_errors`; a damaged file raises none of them."""
-FIRST_CAUSE = "Original error: "
-"""DuckDB's prefix of the error after which it rejected all statements."""
-DAMAGE = re.compile(r"(\w+ Error: |Failed to \w+: )*(Corrupt|Failure while replaying WAL)")
-
-
-def start(folder: Path) -> duckdb.DuckDBPyConnection:
-    """Start DuckDB in memory, with access to one folder."""
-    # A folder of its own: DuckDB names its files by the process's number, which two processes in
-    # containers may share.
-    spill = folder / f"spill-{token_hex(4)}.tmp"
-    connection = connect(LIMITS | {"temp_directory": str(spill)})
-    names = f"{literal(f'{folder}/')}, {one_file(f'{folder}/')}"
-    connection.execute(f"SET allowed_directories = [{names}]")
-    connection.execute("SET enable_external_access = false")
-    connection.execute("SET lock_configuration = true")
-    return connection
 
 
 class Session:
@@ -66,16 +37,27 @@ class Session:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._connection = start(folder.absolute())
+
+        # Spill to a folder of its own: DuckDB names its files by the process's number, which two
+        # processes in containers may share.
+        absolute = folder.absolute()
+        spill = absolute / f"spill-{token_hex(4)}.tmp"
+        self._connection = connect(LIMITS | {"temp_directory": str(spill)})
+        names = f"{literal(f'{absolute}/')}, {one_file(f'{absolute}/')}"
+        self._connection.execute(f"SET allowed_directories = [{names}]")
+        self._connection.execute("SET enable_external_access = false")
+        self._connection.execute("SET lock_configuration = true")
+
         self.has_failed = False  # DuckDB rejects all statements
         self._columns = dict[ColumnFile, dict[str, str]]()  # of the files that were checked
-        self._idle = deque[tuple[duckdb.DuckDBPyConnection, str]]()  # and the schema it uses
         self._ended = deque[str]()  # schemas
         self._numbers = count()  # of schemas
 
-    def cursor(self) -> duckdb.DuckDBPyConnection:
-        """A new connection."""
-        return self._connection.cursor()
+    def cursor(self, schema: str = "main") -> duckdb.DuckDBPyConnection:
+        """A new connection, which uses a schema."""
+        cursor = self._connection.cursor()
+        cursor.execute(f"USE memory.{schema}")
+        return cursor
 
     def schema(self) -> str:
         """Make an empty schema; return its name."""
@@ -83,11 +65,9 @@ class Session:
         self._connection.execute(f"CREATE SCHEMA {name}")
         return name
 
-    def create(self, schema: str, what: str, sql: str, values: Sequence[Any] = ()) -> None:
-        """Create a table or view of a query in a schema; `what` is its kind and name."""
-        cursor = self.take(schema)
-        cursor.execute(f"CREATE {what} AS {sql}", list(values))
-        self.give_back(cursor, schema)
+    def create(self, kind: str, name: str, sql: str, values: Sequence[Any] = ()) -> None:
+        """Create a table or view of a query; its name is SCHEMA.NAME."""
+        self._connection.execute(f"CREATE {kind} memory.{name} AS {sql}", list(values))
 
     def columns(self, files: Sequence[ColumnFile]) -> list[dict[str, str]]:
         """The columns of each file, name -> DuckDB type, once its bytes have been checked.
@@ -121,22 +101,9 @@ class Session:
             with suppress(duckdb.Error):
                 self._connection.execute(f"DROP SCHEMA {self._ended.popleft()} CASCADE")
 
-    def take(self, schema: str) -> duckdb.DuckDBPyConnection:
-        """A connection that uses a schema."""
-        cursor, current = self._idle.pop() if self._idle else (self.cursor(), "")
-        if current != schema:
-            cursor.execute(f"USE memory.{schema}")
-        return cursor
-
-    def give_back(self, cursor: duckdb.DuckDBPyConnection, schema: str) -> None:
-        """Take a connection back."""
-        self._idle.append((cursor, schema))
-
     def close(self) -> None:
         """End DuckDB, once the last connection in use has ended."""
         with suppress(duckdb.Error):  # it is in use: the last thread that uses it ends it
-            while self._idle:
-                self._idle.pop()[0].close()
             self._connection.close()
 
 
@@ -203,37 +170,11 @@ def disk_errors() -> tuple[type[duckdb.Error], ...]:
     )
 
 
-def is_damage(error: duckdb.Error) -> bool:
-    """True if DuckDB reports damage of the file or log; values quoted in messages don't count."""
-    return bool(DAMAGE.match(str(error)))
-
-
 def disk_error(path: Path, error: duckdb.Error) -> OSError:
-    """Convert DuckDB's error to an `OSError` with its number."""
-    if "memory_limit" in str(error):
-        message = one_line(error).split(" Possible solutions")[0]
-        return OSError(
-            f"{path}: {message}; expected texts that fit into {LIMITS['memory_limit']}: the "
-            f"environment's {MEMORY_VARIABLE} allows DuckDB more"
-        )
-
-    # DuckDB quotes the system's message, which identifies the error number.
-    message = one_line(error).rpartition(FIRST_CAUSE)[2].strip('"')
-    number = next((number for number in DISK_NUMBERS if os.strerror(number) in message), None)
-    if number is None:
-        return OSError(f"{path}: {message}")
-    os_error = OSError(f"{path}: {os.strerror(number)} ({message})")
-    os_error.errno = number
-    return os_error
-
-
-def statement_error(path: Path, error: duckdb.Error) -> SlimdexError:
-    """Convert DuckDB's error about a statement."""
-    if is_damage(error):
-        return CorruptError(f"{path}: damaged ({one_line(error)})")
-    return StatementError(f"{path}: {one_line(error)}; nothing was changed")
+    """Convert DuckDB's error if the disk or its memory limit fails."""
+    return OSError(f"{path}: {one_line(error)}")
 
 
 def one_line(error: Exception) -> str:
     """Shorten a DuckDB message to its reason, on one line."""
-    return " ".join(re.split(r"\nLINE \d", str(error))[0].split())
+    return " ".join(re.split(r"\nLINE \d|\s*Possible solutions", str(error))[0].split())

@@ -17,7 +17,7 @@ from slimdex.errors import InputError, shorten
 from slimdex.indexes.arrays import Rows
 from slimdex.system.once import cached_property
 
-from ..column_types import ANY, by_lower_name, declared_type, joint, widen
+from ..column_types import ANY, by_lower_name, joint, widen
 from ..documents import Document, check_columns
 from .columns import Part
 from .log import PackedBlock, pack
@@ -48,19 +48,16 @@ def column_values(
     """Return an index's columns with those of more documents, and the values of the latter.
 
     `columns` are those of the index, name -> type, and `declared` those of sources, name -> DuckDB
-    type: a column that is declared as text becomes text. Raises `InputError` if a name is invalid,
-    or a value can't be stored.
+    type: a column that is declared as text or JSON becomes that; others have the types of their
+    values. Raises `InputError` if a name is invalid, or a value can't be stored.
     """
     types = dict(columns)
     names = {name.lower(): name for name in types}
     for each in declared:
         for name, type_ in each.items():
             name = names.setdefault(name.lower(), name)
-            current = types.setdefault(name, declared_type(type_))
-            if type_ == "VARCHAR" and current not in ANY:
-                types[name] = type_
-            elif current not in ANY:
-                types[name] = joint({current, declared_type(type_)})
+            if type_ in ANY and types.get(name) not in ANY:
+                types[name] = joint({types.get(name, type_), type_})
 
     # The values of each column; None for a document that lacks it.
     metadata = [by_lower_name(document) for document in documents]

@@ -33,6 +33,7 @@ from .passages import DocumentRows
 from .row_flags import changed_since
 from .state import State
 from .where.match_cache import NOTHING, Matches
+from .where.validation import may_read_clock
 
 if TYPE_CHECKING:
     import pyarrow
@@ -457,14 +458,14 @@ class Snapshot:
     def documents_where(self, where: str) -> Rows:
         """First rows of the documents that match a condition, in order, including deleted ones.
 
-        The matches of recent conditions are remembered, except for conditions that read the clock,
-        since other documents may match a moment later.
+        The matches of recent conditions are remembered, except for conditions that may read the
+        clock, since other documents may match a moment later.
         """
         total = self.state.rows
         known = self._matches.of(where)
         if known is NOTHING or known.stop < total:
             rows = self.store.rows_where(where, total, known.stop)
-            if self.store.reads_clock(where):
+            if may_read_clock(where):
                 return rows
             known = known.extend(rows, total)
         self._matches.keep(where, known)

@@ -1,18 +1,18 @@
 """Verification: faults of an index's files and numbers, one line each; and verified copies.
 
 A copy is made while others change the index. Files that are open stay readable after they are
-removed, so all are opened first. Append-only files only grow, and what follows the committed bytes
-is left out.
+removed, so all are opened first. What append-only files have after their committed bytes, nobody
+reads in the copy either.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from contextlib import ExitStack, closing, suppress
-from itertools import chain, zip_longest
+from functools import partial
+from itertools import zip_longest
 from pathlib import Path
-from typing import BinaryIO
+from shutil import copyfileobj
 
 import numpy as np
 
@@ -30,7 +30,7 @@ from ..lexical.segment_folder import LIST, read_list, segment_files
 from .derived_files import word_faults
 from .document_store import READ_AT_ONCE
 from .engine import Engine
-from .manifest import Manifest, append_only_files
+from .manifest import Manifest
 from .record import read_record
 from .row_flags import flag_files
 from .snapshot import Snapshot
@@ -57,16 +57,15 @@ def index_faults(snapshot: Snapshot) -> list[str]:
 
 def vector_faults(snapshot: Snapshot) -> list[str]:
     """Faults of the vector file, block by block."""
-    return _row_faults(snapshot, snapshot.path / snapshot.state.vectors, snapshot.vectors)
+    return _attempt(lambda: _block_faults(snapshot, snapshot.vectors()))
 
 
 def replacement_faults(snapshot: Snapshot) -> list[str]:
     """Faults of the vectors that are to replace the others, block by block."""
     new = snapshot.state.replacement
-    path = snapshot.path
     if new is None:
         return []
-    return _row_faults(snapshot, path / new.vectors, lambda: new.vector_file(path))
+    return _attempt(lambda: _block_faults(snapshot, new.vector_file(snapshot.path)))
 
 
 def log_faults(snapshot: Snapshot) -> list[str]:
@@ -90,9 +89,10 @@ def log_faults(snapshot: Snapshot) -> list[str]:
 
 def row_faults(snapshot: Snapshot) -> list[str]:
     """Faults of the files of row flags."""
-    files = flag_files(snapshot.path, snapshot.state)
-    faults = [_block_faults(snapshot, file) for file in files if file.nbytes]
-    return [*chain.from_iterable(faults)]
+    faults = list[str]()
+    for file in flag_files(snapshot.path, snapshot.state):
+        faults += _block_faults(snapshot, file) if file.nbytes else []
+    return faults
 
 
 def _ids(snapshot: Snapshot, documents: Rows) -> list[str]:
@@ -133,10 +133,8 @@ def damaged_columns(snapshot: Snapshot) -> dict[ColumnFile, str]:
     """The files of columns that are missing or damaged, with the fault of each."""
     faults = dict[ColumnFile, str]()
     for file in snapshot.state.column_files:
-        try:
-            file.check(snapshot.path)
-        except CorruptError as error:
-            faults[file] = str(error)
+        for fault in _attempt(partial(file.check, snapshot.path)):
+            faults[file] = fault
     return faults
 
 
@@ -149,10 +147,10 @@ def faults_of_derived_files(snapshot: Snapshot) -> list[str]:
     # Every byte of each file.
     faults += damaged_columns(snapshot).values()
     for record in state.files.values():
-        faults += _attempt(lambda record=record: record.check(folder))  # type: ignore[misc]
+        faults += _attempt(partial(record.check, folder))
     if state.norms:
-        path = folder / state.norms
-        faults += _row_faults(snapshot, path, lambda: VectorFile(path, 1, state.encoded, FLOAT32))
+        norms = partial(VectorFile, folder / state.norms, 1, state.encoded, FLOAT32)
+        faults += _attempt(lambda: _block_faults(snapshot, norms()))
     if state.words:
         faults += word_faults(folder / state.words, state.lexical_rows)
     if faults or state.settings is None:
@@ -174,27 +172,17 @@ def _check_numbers(snapshot: Snapshot) -> None:
         raise CorruptError(f"{name}: {moments.n} rows; expected {expected}")
 
 
-def _row_faults(snapshot: Snapshot, path: Path, open_: Callable[[], VectorFile]) -> list[str]:
-    """Faults of a file of rows: `open_` can't open it, or rows are damaged."""
+def _block_faults(snapshot: Snapshot, file: AppendOnlyFile | VectorFile) -> list[str]:
+    """Faults of an append-only file: it can't be read, or blocks have other checksums."""
     try:
-        file = open_()
         damaged = bad_blocks(snapshot, file)
-    except (CorruptError, OSError) as error:
-        return [str(error) if path.name in str(error) else f"{path}: {error}"]
-    return [f"{path}: damaged in rows {_rows(file, block)}" for block in damaged]
-
-
-def _block_faults(snapshot: Snapshot, part: AppendOnlyFile) -> list[str]:
-    """Faults of an append-only file of an index: it can't be read, or bytes are damaged."""
-    try:
-        damaged = bad_blocks(snapshot, part)
     except OSError as error:
-        return [f"{part.path}: {error}"]
+        return [f"{file.path}: {error}"]
     faults = []
     for block in damaged:
         first = block * BLOCK_BYTES
-        last = min(first + BLOCK_BYTES, part.nbytes) - 1
-        faults.append(f"{part.path}: damaged in bytes {first} to {last}")
+        last = min(first + BLOCK_BYTES, file.nbytes) - 1
+        faults.append(f"{file.path}: damaged in bytes {first} to {last}")
     return faults
 
 
@@ -205,20 +193,12 @@ def bad_blocks(snapshot: Snapshot, file: AppendOnlyFile | VectorFile) -> list[in
     return [block for block, (digest, known) in enumerate(pairs) if digest != known]
 
 
-def _rows(file: VectorFile, block: int) -> str:
-    """Name the first and the last row that have bytes in a block."""
-    first = block * BLOCK_BYTES // file.row_bytes
-    last = min((block + 1) * BLOCK_BYTES // file.row_bytes, len(file) - 1)
-    return f"{first} to {last}"
-
-
-def _attempt(check: Callable[[], None]) -> list[str]:
-    """Run a check; return a list of the message of its `CorruptError`, empty without one."""
+def _attempt(check: Callable[[], list[str] | None]) -> list[str]:
+    """The faults that a check returns, or the message of its `CorruptError`."""
     try:
-        check()
+        return check() or []
     except CorruptError as error:
         return [str(error)]
-    return []
 
 
 def copy_index(folder: Path, path: Path) -> Manifest:
@@ -254,7 +234,6 @@ def _copy_newest(folder: Path, new: Path) -> Manifest:
 
 def _copy(folder: Path, manifest: Manifest, new: Path) -> None:
     """Copy the files of a manifest; raises `CorruptError` or `OSError` if one is not as it says."""
-    lengths = {each.path.name: each.nbytes for each in append_only_files(folder, manifest.state)}
     with ExitStack() as stack:
         # Open all files first: a commit may delete some meanwhile.
         files = {}
@@ -263,7 +242,8 @@ def _copy(folder: Path, manifest: Manifest, new: Path) -> None:
         for done, (name, file) in enumerate(files.items()):
             progress("copying files", done, len(files))
             (new / name).parent.mkdir(exist_ok=True)
-            _write(file, new / name, lengths.get(name, sys.maxsize))
+            with (new / name).open("wb") as target:
+                copyfileobj(file, target, COPIED_AT_ONCE)
 
     # The copy is complete once it has a manifest; then it is verified.
     publish(new / MANIFEST, manifest.write)
@@ -283,14 +263,3 @@ def _names(folder: Path, state: State) -> list[str]:
         else:
             names.append(name)
     return names
-
-
-def _write(file: BinaryIO, path: Path, length: int) -> None:
-    """Write up to `length` bytes of an open file to another one."""
-    with path.open("wb") as target:
-        while length:
-            data = file.read(min(length, COPIED_AT_ONCE))
-            if not data:
-                break
-            target.write(data)
-            length -= len(data)

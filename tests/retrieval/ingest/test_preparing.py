@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -277,9 +276,8 @@ def test_a_disk_that_fails_while_columns_are_written_is_an_error_of_the_system(
         with monkeypatch.context() as patch:
             patch.setattr(next_commit, "MOST_TRAILING", 0)
             patch.setattr(next_commit, "write_columns", broken)
-            with pytest.raises(OSError, match="Input/output error") as raised:
+            with pytest.raises(OSError, match="Input/output error"):
                 collection.add(documents(100, 100 + count))
-        assert raised.value.errno == errno.EIO
         assert len(collection) == 40
         assert not [*path.glob("work-*")]
         assert collection.add(documents(100, 100 + count)).documents == count

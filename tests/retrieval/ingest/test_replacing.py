@@ -250,7 +250,7 @@ def test_damaged_new_vectors_are_dropped(old: Collection) -> None:
     old.close()
     file = path / replaced.vectors
     file.write_bytes(b"\xff" + file.read_bytes()[1:])
-    fault = f"{file}: damaged in rows 0 to 15"
+    fault = f"{file}: damaged in bytes 0 to {file.stat().st_size - 1}"
     assert verify(path) == [fault]
     assert repair(path) == [fault]
     assert verify(path) == []

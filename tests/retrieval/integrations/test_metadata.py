@@ -89,6 +89,9 @@ COMPARISONS: list[tuple[str, str, Any, list[Any]]] = [
     ("size", ">", 2, [3, 2.5, 4.0, 5]),
     ("size", "=", 2.5, [2.5]),
     ("huge", "=", 2**70, [2**70]),
+    ("huge", "IN", [2**70 + 1, 1], []),
+    ("huge", ">", 2**70 - 1, [2**70]),
+    ("huge", ">", 2**70, []),
     ("huge", "=", 2**70 + 1, []),
     ("none", "=", 1, []),
 ]
@@ -138,8 +141,6 @@ def test_large_additions_have_mixed_values(tmp_path: Path) -> None:
         assert large.count("page < 1") == 2
 
 
-def test_values_of_other_types_are_refused() -> None:
-    with pytest.raises(InputError, match="expected numbers, texts, dates"):
-        as_columns([{"a": object()}], {})
+def test_infinity_is_refused() -> None:
     with pytest.raises(InputError, match="inf; expected a finite number"):
         as_columns([{"a": float("inf")}], {})

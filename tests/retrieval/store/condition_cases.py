@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date, datetime, time
-from decimal import Decimal
+from datetime import date, datetime
 from functools import cache
 from operator import eq, ge, gt, le, lt
 from typing import Any
@@ -17,43 +16,27 @@ from slimdex.system.duckdb_library import connect, identifier
 
 COLUMNS = {
     "n": "BIGINT",
-    "small": "TINYINT",
-    "huge": "HUGEINT",
-    "price": "DECIMAL(5,2)",
-    "cost": "DECIMAL(38,10)",
     "x": "DOUBLE",
-    "f": "FLOAT",
     "name": "VARCHAR",
     "flag": "BOOLEAN",
     "day": "DATE",
     "moment": "TIMESTAMP",
-    "hour": "TIME",
-    "odd name": "INTEGER",
+    "odd name": "BIGINT",
     "tags": "VARCHAR[]",
 }
 VALUES: dict[str, list[Any]] = {
     "n": [0, 1, -1, 2, 5, 2**53 + 1, 2**63 - 1, -(2**63)],
-    "small": [-128, 127, 0, 3],
-    "huge": [10**30, -(10**30), 0, 7],
-    "price": [Decimal("0.10"), Decimal("-1.50"), Decimal("999.99"), Decimal("2.00")],
-    "cost": [Decimal("0.1"), Decimal("12345678901234567890.5"), Decimal("-3")],
     "x": [0.1, -0.0, 1e300, float("inf"), float("-inf"), float("nan"), 2.5, 2.0],
-    "f": [0.10000000149011612, 2.5, -1.0, float("nan")],
     "name": ["", "a", "ab", "ab%", "a_b", "B", 'q"\\', "ü€😀", "\U0010ffff", "it's\n\t\x01", "z"],
     "flag": [True, False],
     "day": [date(1970, 1, 1), date(2024, 2, 29), date(1969, 12, 31)],
     "moment": [datetime(2024, 2, 29), datetime(2024, 2, 29, 12, 0, 0, 1), datetime(1960, 1, 1)],
-    "hour": [time(0), time(23, 59, 59, 999999), time(12)],
     "odd name": [1, 2, 3],
     "tags": [["a"], []],
 }
 OPERANDS: dict[str, list[Any]] = {
     "n": [-1, 0, 2.5, 5, 2**63 - 1],
-    "small": [-128, 127, 300],
-    "huge": [10**30, 0],
-    "price": [2, -1],
     "x": [0.1, 2, -1e300],
-    "f": [2.5, -1.0],
     "name": VALUES["name"],
     "flag": VALUES["flag"],
     "day": VALUES["day"],

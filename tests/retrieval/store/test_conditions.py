@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from decimal import Decimal
 from itertools import product
+from uuid import UUID
 
 import duckdb
 import pytest
@@ -57,12 +59,14 @@ def test_values_that_are_no_constants_are_refused() -> None:
 @pytest.mark.parametrize(
     ("column", "value", "written"),
     [
-        ("price", "0.10", "price = 0.10"),
-        ("price", "cheap", "false"),
+        ("x", Decimal("0.1"), "x = 0.1"),
+        ("x", "0.1", "false"),
         ("day", "2024-02-29", "day = DATE '2024-02-29'"),
         ("day", "soon", "false"),
         ("moment", "2024-02-29T01:00:00+01:00", "moment = TIMESTAMP '2024-02-29 00:00:00'"),
-        ("hour", "12:00", "hour = TIME '12:00:00'"),
+        ("n", 2**53 + 1, "n = 9007199254740993"),
+        ("n", 2**53, "false"),
+        ("name", UUID(int=7), "false"),
         ("n", "1", "false"),
         ("flag", "true", "false"),
         ("flag", 1, "flag"),

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from slimdex.errors import CorruptError, InputError
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.index import Index
+from slimdex.retrieval.store import column_facts as column_facts_module
 from slimdex.retrieval.store.column_facts import column_facts, folder_counts
 from slimdex.retrieval.store.columns import to_merge
 from slimdex.retrieval.store.state import FORMAT, MOST_TRAILING, ColumnFile
@@ -75,19 +76,20 @@ PATHS = st.lists(st.sampled_from(["a", "b", "a b", "é"]), max_size=4).map("/".j
 
 
 @given(st.dictionaries(PATHS, st.integers(1, 9)), st.integers(1, 20))
-def test_listed_folders_are_whole_levels(documents: dict[str, int], most: int) -> None:
-    listed = folder_counts(documents, most)
+def test_listed_folders_have_the_most_documents(documents: dict[str, int], most: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(column_facts_module, "LISTED_FOLDERS", most)
+        listed = folder_counts(documents)
     for folder, count in listed:
         below = [n for own, n in documents.items() if f"{own}/".startswith(f"{folder}/")]
         assert count == (sum(below) if folder else documents[""])
     assert len(listed) <= most
-    levels = {folder.count("/") for folder, _ in listed}
-    assert levels == set(range(len(levels)))
     parents = {
         own[:i] for own in documents for i in range(len(own) + 1) if own[i : i + 1] in ("", "/")
     }
-    for level in levels - {0}:
-        assert {own for own in parents if own.count("/") == level} <= {own for own, _ in listed}
+    names = {own for own, _ in listed}
+    assert names == parents or len(names) == most
+    assert all(name.rpartition("/")[0] in names for name in names if "/" in name[1:])
 
 
 def test_conditions_see_rows_before_an_end_and_ids_live_documents_only(index: Index) -> None:

@@ -52,7 +52,7 @@ CONDITIONS = [
     "list_contains(tags, 't1')",
     "day > DATE '2024-02-20' OR x = 1.5",
     "key = '00000000-0000-0000-0000-000000000037'",
-    "wait < INTERVAL (-50) HOURS",
+    "wait < '-2 days'",
     "title = 'title 2' AND more IS NULL",
 ]
 

@@ -455,7 +455,7 @@ function filterOf(column, number, documents) {
     return element("div", {}, element("label", { for: id }, column.name, below), choice);
   }
   if (column.least === undefined || column.least === null) return null;
-  const type = isDate(column) ? "date" : column.type.includes("TIME") ? "time" : "number";
+  const type = isDate(column) ? "date" : "number";
   const input = (side) =>
     element("input", { type, step: type === "date" ? null : "any", "aria-label": `${column.name} ${side}` });
   const range = element("span", {}, `${shown(column.least)} – ${shown(column.greatest)}`);

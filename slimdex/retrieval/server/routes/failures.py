@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import logging
+import os
 from typing import Any
 
 from starlette.exceptions import HTTPException
@@ -24,6 +25,7 @@ from ..service import NO_ENCODER, Service
 LOG = logging.getLogger("slimdex.server")
 UNKNOWN_ID = "unknown id "
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+FULL = [*map(os.strerror, DISK_FULL)]
 
 
 def status_and_message(error: Exception, service: Service) -> tuple[int, str]:
@@ -57,7 +59,7 @@ def _status_and_line(error: Exception) -> tuple[int, str]:
             return (404 if str(error).startswith(UNKNOWN_ID) else 400), str(error)
         case CorruptError():
             return 500, "the index is damaged; the server's log says where"
-        case OSError() if error.errno in DISK_FULL or "No space left" in str(error):
+        case OSError() if error.errno in DISK_FULL or any(said in str(error) for said in FULL):
             return 507, "the server's disk is full; nothing of this was kept"
     return 500, "internal error; see the server's log"
 

@@ -18,7 +18,7 @@ OPERATORS = _words(
     "OPERATOR_NOT OPERATOR_IS_NULL OPERATOR_IS_NOT_NULL OPERATOR_COALESCE COMPARE_IN "
     "COMPARE_NOT_IN ARRAY_EXTRACT STRUCT_EXTRACT"
 )
-CLOCKS = _words("age current_date current_timestamp now today")
+CLOCKS = _words("current_date current_timestamp now today")
 """Functions that read the clock, some of them without brackets."""
 TYPES = _words(
     "bigint bool boolean date decimal double float hugeint int integer interval json list real "

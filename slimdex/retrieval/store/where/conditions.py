@@ -12,7 +12,7 @@ import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time
+from datetime import date, time
 from decimal import Decimal
 from math import isfinite
 from typing import Any
@@ -21,21 +21,21 @@ from uuid import UUID
 from slimdex.errors import InputError, short_repr
 from slimdex.system.duckdb_library import identifier, literal
 
+from ...column_types import EXACT, in_utc, read_text
 from ...documents import BUILT_IN_COLUMNS
-from .operands import NO_VALUE, JsonOperand, Operand, as_moment, operand_of
+from .operands import NO_VALUE, Operand, json_operand, operand_of
 
 SIGNS = ("=", "<", "<=", ">", ">=")
 OPERATORS = {
-    **{sign: f"{{value}} {sign} {{constant}}" for sign in SIGNS},
-    "IN": "{value} IN ({constant})",
-    "CONTAINS": "contains({value}, {constant})",
-    "CONTAINS IN ANY CASE": "contains(lower({value}), lower({constant}))",
+    "CONTAINS": "contains({text}, {constant})",
+    "CONTAINS IN ANY CASE": "contains(lower({text}), lower({constant}))",
 }
-"""Operator -> SQL. Others are "IS NULL" and "HAS" (an item of a list, or a part of a text)."""
+"""Operator on texts -> SQL. Others are `SIGNS`, "IN", "IS NULL" and "HAS" (an item of a list, or a
+part of a text)."""
 TEXT_COLUMNS = dict.fromkeys(BUILT_IN_COLUMNS[1:4], "VARCHAR")
 """The columns that every index has: name -> DuckDB type."""
-EXACT = 1 << 53
-"""Whole numbers from here on are not all in DOUBLE."""
+LARGEST = 1 << 127
+"""Whole numbers from here on do not fit into DuckDB's largest type."""
 
 
 @dataclass(frozen=True)
@@ -44,8 +44,8 @@ class Compare:
 
     Attributes
     ----------
-    operator : one of `OPERATORS`, "IS NULL" or "HAS".
-    value : text, number, boolean, date, time, or for "=" also a list or dict of these, or None; a
+    operator : one of `SIGNS` or `OPERATORS`, "IN", "IS NULL" or "HAS".
+    value : text, number, boolean, date, or for "=" also a list or dict of these, or None; a
         list of such values for IN.
     path : names that lead to a value inside a column of JSON or structs.
     """
@@ -89,9 +89,9 @@ def as_sql(condition: Condition, columns: Mapping[str, str]) -> str:
 
     >>> types = {"author": "VARCHAR", "year": "BIGINT"}
     >>> as_sql(And((Compare("author", "=", "O'Brien"), Compare("year", "IN", [1990, 1]))), types)
-    '("author" = \\'O\\'\\'Brien\\' AND "year" IN (1990, 1))'
+    '("author" = \\'O\\'\\'Brien\\' AND (false OR "year" IN (1990, 1)))'
     >>> as_sql(Or((Compare("year", "=", "1990"), Not(Compare("year", ">", 1990)))), types)
-    '(false OR NOT coalesce("year" > 1990, false))'
+    '(NULL = \\'1990\\' OR NOT coalesce("year" > 1990, false))'
     """
     if isinstance(condition, Not):
         return f"NOT coalesce({as_sql(condition.part, columns)}, false)"
@@ -113,27 +113,30 @@ def _compare(condition: Compare, columns: Mapping[str, str]) -> str:
 
 def _holds(operand: Operand, operator: str, value: Any) -> str:
     """Return the SQL of a comparison by any operator; see `Compare`."""
-    # Missing values, and lists of values.
     if operator == "IS NULL" or (operator == "=" and value is None):
         return f"NOT ({operand.has_value})"
     if operator == "IN":
         return _is_among(operand, value)
     if operator == "HAS":
-        part_of_text = _scalar(operand, "CONTAINS", value) if isinstance(value, str) else "false"
-        return f"({_has_item(operand, value)} OR {part_of_text})"
+        return f"({_has_item(operand, value)} OR {_holds(operand, 'CONTAINS', value)})"
+    if operator in OPERATORS:
+        if not isinstance(value, str):
+            return "false"
+        return OPERATORS[operator].format(text=operand.text, constant=literal(value))
 
     # Lists and dicts can only be compared for equality; other values have an order.
     if isinstance(value, list | tuple | dict):
         if operator != "=":
             raise InputError(f"{operator} {short_repr(value)}; expected a text or a number")
         return _equal_parts(operand, value)
-    return _scalar(operand, operator, value)
+    value = _as_read(operand, value)
+    return f"{getattr(operand, kind_of(value))} {operator} {constant(value)}"
 
 
 def _has_item(operand: Operand, value: Any) -> str:
     """SQL: the operand is a list that has an item which equals a value."""
     wanted = ", ".join(f"CAST({literal(each)} AS JSON)" for each in _spellings(value))
-    if not isinstance(operand, JsonOperand):
+    if not operand.json:
         return "false"
     items = f"TRY_CAST(json_extract({operand.place}) AS JSON[])"
     return f"coalesce(list_has_any({items}, [{wanted}]), false)"
@@ -141,91 +144,59 @@ def _has_item(operand: Operand, value: Any) -> str:
 
 def _equal_parts(operand: Operand, value: Any) -> str:
     """SQL: the operand equals a list or dict."""
-    if not isinstance(operand, JsonOperand):
+    if not operand.json:
         return "false"
 
     # There must be as many parts, each equal to the one of this number or name.
     if isinstance(value, dict):
         parts = value
-        sql = [f"{operand.type} = 'OBJECT'", f"len(json_keys({operand.place})) = {len(value)}"]
+        type_, count = "OBJECT", f"len(json_keys({operand.place}))"
     else:
         parts = dict(enumerate(value))
-        count = f"json_array_length({operand.place})"
-        sql = [f"{operand.type} = 'ARRAY'", f"{count} = {len(value)}"]
+        type_, count = "ARRAY", f"json_array_length({operand.place})"
+    sql = [f"json_type({operand.place}) = '{type_}'", f"{count} = {len(value)}"]
     for name, part in parts.items():
-        inside = JsonOperand(operand.json, (*operand.path, str(name)))
+        inside = json_operand(operand.json, (*operand.path, str(name)))
         sql.append(_holds(inside, "=", part))
     return f"({' AND '.join(sql)})"
-
-
-def _scalar(operand: Operand, operator: str, value: Any) -> str:
-    """Return the SQL of a comparison with one text, number, moment or time.
-
-    It is false for an operand without values of this kind, and for a text operator if the operand
-    reads texts as another type.
-    """
-    sql = operand.of_kind(kind_of(value))
-    is_of_texts = operator not in (*SIGNS, "IN")
-    if sql is None or (is_of_texts and operand.reads_texts_as):
-        return "false"
-
-    # Long whole numbers in JSON are compared as texts, too, since DOUBLE rounds them.
-    compared = OPERATORS[operator].format(value=sql, constant=_constant_for(operand, value))
-    is_long = isinstance(value, int) and abs(value) >= EXACT and operator == "="
-    if isinstance(operand, JsonOperand) and is_long:
-        return f"({compared} AND {operand.text} = {literal(str(value))})"
-    return compared
-
-
-def _constant_for(operand: Operand, value: Any) -> str:
-    """SQL of a constant, as the operand's type: NULL if a text can't be read as it."""
-    type_ = operand.reads_texts_as
-    if kind_of(value) != "text" or not type_:
-        return constant(value)
-    if type_ == "TIMESTAMP":
-        return as_moment(constant(value))
-    return f"TRY_CAST({constant(value)} AS {type_})"
 
 
 def _is_among(operand: Operand, values: Any) -> str:
     """SQL: the operand equals one of several values; those of one kind are compared at once."""
     if not isinstance(values, list | tuple):
         raise InputError(f"value {short_repr(values)}; expected a list of values")
-
-    # Constants of one kind are compared by one IN, all other values one by one.
-    by_kind = defaultdict[str, list[Any]](list)
-    parts = list[str]()
+    by_kind = defaultdict[str, list[str]](list)
+    parts = ["false"]
     for value in values:
         if value is None or isinstance(value, list | tuple | dict):
             parts.append(_holds(operand, "=", value))
         else:
-            by_kind[kind_of(value)].append(value)
-    for kind, values_of_kind in by_kind.items():
-        sql = operand.of_kind(kind)
-        if sql is not None:
-            constants = ", ".join(_constant_for(operand, value) for value in values_of_kind)
-            parts.append(OPERATORS["IN"].format(value=sql, constant=constants))
+            value = _as_read(operand, value)
+            by_kind[kind_of(value)].append(constant(value))
+    for kind, constants in by_kind.items():
+        parts.append(f"{getattr(operand, kind)} IN ({', '.join(constants)})")
+    return f"({' OR '.join(parts)})"
 
-    if not parts:
-        return "false"
-    return parts[0] if len(parts) == 1 else f"({' OR '.join(parts)})"
+
+def _as_read(operand: Operand, value: Any) -> Any:
+    """A text as a column of moments reads it: in ISO 8601, as one."""
+    return read_text(value, "TIMESTAMP") if operand.text == NO_VALUE.text else value
 
 
 def kind_of(value: Any) -> str:
-    """Kind of a constant: "number", "text", "moment" or "time".
+    """Kind of a constant: "number", "long", "text" or "moment".
 
     Raises `InputError` if it is none of these.
     """
-    kinds: dict[str, Any] = {
-        "number": bool | int | float | Decimal,
-        "text": str | UUID,
-        "moment": date,
-        "time": time,
-    }
-    is_finite = not isinstance(value, float | Decimal) or isfinite(value)
-    for kind, types in kinds.items():
-        if isinstance(value, types) and is_finite:
-            return kind
+    is_long = isinstance(value, int) and abs(value) >= EXACT
+    if is_long and abs(value) < LARGEST:
+        return "long"
+    if isinstance(value, int | float | Decimal) and not is_long and isfinite(value):
+        return "number"
+    if isinstance(value, str | UUID | time):
+        return "text"
+    if isinstance(value, date):
+        return "moment"
     raise _no_constant(value)
 
 
@@ -235,14 +206,11 @@ def _no_constant(value: Any) -> InputError:
 
 def constant(value: Any) -> str:
     """SQL of a constant; moments with a zone are in UTC, as in columns."""
-    kind = kind_of(value)
-    if kind == "number":
+    if isinstance(value, date):
+        return f"TIMESTAMP {literal(in_utc(value).isoformat())}"
+    if isinstance(value, int | float | Decimal):
         return str(int(value)) if isinstance(value, bool) else str(value)
-    if kind != "moment":
-        return literal(str(value))
-    if isinstance(value, datetime) and value.tzinfo is not None:
-        value = value.astimezone(UTC).replace(tzinfo=None)
-    return f"TIMESTAMP {literal(value.isoformat())}"
+    return literal(str(value))
 
 
 def _spellings(value: Any) -> Sequence[str]:

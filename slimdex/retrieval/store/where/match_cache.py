@@ -28,14 +28,10 @@ class MatchBits:
 
     def extend(self, rows: Rows, stop: int) -> MatchBits:
         """Return these matches and the later ones in `rows`, which are all before row `stop`."""
-        # Whole bytes stay as they are; the last one may have room for some of the later rows.
-        whole_bytes = self.stop // 8
-        flags = np.zeros(stop - 8 * whole_bytes, dtype=np.bool_)
-        flags[rows - 8 * whole_bytes] = True
-        bits = np.concatenate([self.bits[:whole_bytes], np.packbits(flags)])
-        if self.stop % 8:
-            bits[whole_bytes] |= self.bits[whole_bytes]
-        return MatchBits(bits, stop)
+        flags = np.unpackbits(self.bits, count=self.stop)
+        flags.resize(stop)  # with zeros
+        flags[rows] = 1
+        return MatchBits(np.packbits(flags), stop)
 
     def rows(self, stop: int) -> Rows:
         """Return the matching rows before `stop`, in order."""

@@ -60,11 +60,7 @@ SHOWN = 200
 """Columns listed in a message."""
 SHOWN_NAME = 100
 """Characters of an unknown column's name in a message."""
-CONFIG: dict[str, str | bool | int | float | list[str]] = {
-    "enable_external_access": False,
-    "autoinstall_known_extensions": False,
-    "autoload_known_extensions": False,
-}
+CLOCK = re.compile(rf"\b({'|'.join(allowed.CLOCKS)})\b", re.IGNORECASE)
 
 
 def check(where: str, columns: Sequence[str]) -> str:
@@ -82,24 +78,24 @@ def check(where: str, columns: Sequence[str]) -> str:
     ...
     slimdex.errors.InputError: where 'year > (SELECT 1990)': SUBQUERY is not allowed; ...
     """
-    reads_clock(where, columns)
-    return where
-
-
-def reads_clock(where: str, columns: Sequence[str]) -> bool:
-    """True if a condition may hold for other documents a moment later; raises as `check` does.
-
-    >>> reads_clock("day < today()", ["day"]), reads_clock("age > 40", ["age"])
-    (True, False)
-    """
     if not isinstance(where, str):
         expected = "expected a condition as text, such as 'year > 2000'"
         raise InputError(f"where={short_repr(where)}; {expected}")
     check_unicode(where, "where")
     try:
-        return _check(where, frozenset(column.lower() for column in columns))
+        _check(where, frozenset(column.lower() for column in columns))
     except _Refusal as error:
         raise refusal(where, str(error), columns) from error
+    return where
+
+
+def may_read_clock(where: str) -> bool:
+    """True if a condition may hold for other documents a moment later.
+
+    >>> may_read_clock("day < today()"), may_read_clock("age > 40")
+    (True, False)
+    """
+    return bool(CLOCK.search(where))
 
 
 def refusal(where: str, reason: str, columns: Sequence[str]) -> InputError:
@@ -176,17 +172,12 @@ def _scratch(process: int) -> duckdb.DuckDBPyConnection:
 
     All threads share it.
     """
-    connection = connect(CONFIG)
-    connection.execute("SET lock_configuration = true")
-    return connection
+    return connect({"enable_external_access": False})
 
 
 @lru_cache(CHECKED)
-def _check(where: str, names: frozenset[str]) -> bool:
-    """Raise `_Refusal` unless a text is an allowed expression over columns of these names.
-
-    Returns whether it reads the clock.
-    """
+def _check(where: str, names: frozenset[str]) -> None:
+    """Raise `_Refusal` unless a text is an allowed expression over columns of these names."""
     _check_text(where)
     nodes = _nodes(_parse(where))
 
@@ -204,7 +195,6 @@ def _check(where: str, names: frozenset[str]) -> bool:
     sizes = [*map(_size, _regexes(nodes))]
     if max(sizes, default=0) > LARGEST_REGEX or sum(sizes) > ALL_REGEXES:
         raise _Refusal("too many repetitions or classes such as \\pL in regular expressions")
-    return any(_is_clock(node, names) for node, _ in nodes)
 
 
 def _check_text(where: str) -> None:
@@ -268,14 +258,6 @@ def _nodes(root: dict[str, Any]) -> list[tuple[dict[str, Any], str]]:
                 outer = str(value.get("function_name", value["type"]))
             waiting += [(item, outer) for item in value.values()]
     return nodes
-
-
-def _is_clock(node: dict[str, Any], names: frozenset[str]) -> bool:
-    """True if a node reads the clock; columns hide functions without brackets."""
-    if node["class"] == "COLUMN_REF":
-        name = node["column_names"][0].lower()
-        return name in allowed.CLOCKS and name not in names
-    return node["class"] == "FUNCTION" and _name_of(node) in allowed.CLOCKS
 
 
 def _name_of(node: dict[str, Any]) -> str:

@@ -92,8 +92,9 @@ def test_every_type_in_an_index() -> None:
     with Collection.create("x", WordEncoder()) as collection:
         with relation(QUERY) as given:
             collection.add(given)
-        widened = {"v3": "TIMESTAMP[]", "v10": "VARCHAR", "v11": "DECIMAL(38,10)"}
-        assert collection.info()["columns"] == COLUMNS | widened
+        types = COLUMNS | {"v3": "TIMESTAMP[]", "v11": "DOUBLE"}
+        types |= dict.fromkeys(("v10", "v13", "v16", "v17", "v18"), "VARCHAR")
+        assert collection.info()["columns"] == types
         assert collection.get("1").metadata == METADATA | in_tokyo
         (hit,) = collection.search("text", 1)
         assert hit.metadata == collection.get("1").metadata
@@ -189,7 +190,6 @@ def test_a_later_file_keeps_its_values(old: str, new: str, expected: Any) -> Non
     ("old", "new", "type_"),
     [
         ("2024-01-03", "soon", "DATE"),
-        ("10:00", "late", "TIME"),
         ("2", "many", "BIGINT"),
         ("12345", "01234", "BIGINT"),
     ],
@@ -326,8 +326,8 @@ with Collection.create(sys.argv[1], WordEncoder()) as collection:
     collection.add(duckdb.sql(
         "SELECT 'a' AS id, 'x' AS text, TIMESTAMPTZ '2024-05-01 12:00:00+00' AS seen"
     ))
-    collection.add({"id": "b", "text": "x", "seen": noon, "clock": noon.timetz()})
-    collection.add({"id": "c", "text": "x", "seen": "2024-05-01 21:00+09", "clock": "21:00:00+09"})
+    collection.add({"id": "b", "text": "x", "seen": noon, "clock": noon.replace(hour=12).time()})
+    collection.add({"id": "c", "text": "x", "seen": "2024-05-01 21:00+09", "clock": "12:00:00"})
     documents = [Document("d", "x", metadata={"seen": noon, "old": noon})]
     add(collection.index, Addition(documents, [{"old": "TIMESTAMPTZ_NS"}]))
     for where in sys.argv[2:]:
@@ -338,7 +338,7 @@ CONDITIONS = {
     "seen = TIMESTAMPTZ '2024-05-01 21:00:00+09'": 4,
     "seen < TIMESTAMPTZ '2024-05-01 12:00:00'": 0,
     "hour(seen::TIMESTAMPTZ) = 12": 4,
-    "clock = '12:00'": 2,
+    "clock = '12:00:00'": 2,
     "old < '2024-05-01 12:01'": 1,
     "old::VARCHAR = '2024-05-01 12:00:00'": 1,
     "old::DATE = '2024-05-01'": 1,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
-from datetime import UTC, datetime, time, timedelta, timezone
+from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -125,7 +125,7 @@ def test_columns_whose_names_are_the_same_or_no_texts(last: Any) -> None:
 def test_times_with_zones_of_a_program(tmp_path: Path) -> None:
     zone = timezone(timedelta(hours=5, minutes=30))
     moment = datetime(2024, 5, 1, 3, tzinfo=zone)
-    naive, clock = datetime(2024, 4, 30, 21, 30), time(21, 30)
+    naive, clock = datetime(2024, 4, 30, 21, 30), "03:00:00+05:30"
     with Collection.create(tmp_path / "i", WordEncoder()) as collection:
         given = {"id": "a", "text": "x", "at": moment, "list": [moment], "clock": moment.timetz()}
         collection.add(given)
