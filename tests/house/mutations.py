@@ -51,7 +51,7 @@ MUTATIONS = [
         "if size < self.bytes:",
         "retrieval/store system/test_atomic_files.py",
     ),
-    Mutation("actual.items() ^ expected.items()", "set()", "retrieval/store retrieval/crashes"),
+    Mutation("if digest != known]", "if False]", "retrieval/store retrieval/crashes"),
     Mutation("        sync(temporary)\n        record", "        record", "retrieval/crashes"),
     Mutation("np.union1d(before.deleted, added)", "before.deleted", "retrieval/ingest"),
     Mutation(
