@@ -177,4 +177,4 @@ def disk_error(path: Path, error: duckdb.Error) -> OSError:
 
 def one_line(error: Exception) -> str:
     """Shorten a DuckDB message to its reason, on one line."""
-    return " ".join(re.split(r"\nLINE \d|\s*Possible solutions", str(error))[0].split())
+    return " ".join(re.split(r"\nLINE \d|Possible solutions", str(error))[0].split())
