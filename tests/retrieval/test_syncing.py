@@ -294,7 +294,7 @@ def test_what_an_interrupted_sync_has_encoded_is_kept(
     monkeypatch.setattr("slimdex.retrieval.ingest.batches.MOST_DOCUMENTS", 1)
     with monkeypatch.context() as patch:
         patch.setattr(
-            "slimdex.retrieval.ingest.encode._refit_grown",
+            "slimdex.retrieval.ingest.encode.replace",
             lambda *a, **k: (_ for _ in ()).throw(Stopped),
         )
         with pytest.raises(Stopped):
