@@ -24,9 +24,9 @@ from slimdex.indexes.reducers.linear import Pca
 from slimdex.system.atomic_files import check_new
 from slimdex.system.progress import progress
 
+from .pieces import unknown_id
 from .transformer import TransformerEncoder
 from .word_vectors.folder import StaticVectors
-from .word_vectors.pieces import unknown_id
 from .word_vectors.static_encoder import StaticEncoder, has_word_vectors, sif_weights, zipf
 
 DIMENSIONS = 256

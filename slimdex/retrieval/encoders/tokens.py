@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from copy import deepcopy
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from slimdex.errors import InputError
+from slimdex.system.once import cached_property
 
 from .pooling import PROMPT, TEXT
+
+if TYPE_CHECKING:
+    from .pieces import WordPieces
 
 Ids = NDArray[np.int64]
 
@@ -65,8 +70,7 @@ class Tokenizer:
 
         An empty text has one padding token and the length 0.
         """
-        if prefix or self._lower_case:
-            texts = [prefix + (text.lower() if self._lower_case else text) for text in texts]
+        texts = self._prepared(texts, prefix)
         if not self._is_fast:
             encoded = self._tokenizer(list(texts), truncation=True, max_length=self.max_length)
             whole = self._tokenizer(list(texts), verbose=False)
@@ -80,6 +84,26 @@ class Tokenizer:
         for encoding in encodings:
             ids = encoding.ids
             yield ids or [self.pad_id], len(ids) + self._count_truncated(encoding, len(ids))
+
+    def counts(self, texts: Sequence[str], prefix: str = "") -> list[int]:
+        """Number of tokens of each text, including special ones, without truncation."""
+        if not self._is_fast:
+            return [length for _, length in self.ids_and_lengths(texts, prefix)]
+        special: int = self._tokenizer.num_special_tokens_to_add(False)
+        return [special + count for count in self._pieces.counts(self._prepared(texts, prefix))]
+
+    @cached_property
+    def _pieces(self) -> WordPieces:
+        """Counter of tokens, which truncates nothing."""
+        from .pieces import WordPieces  # as in `read_tokenizer`
+
+        return WordPieces(deepcopy(self._tokenizer))
+
+    def _prepared(self, texts: Sequence[str], prefix: str) -> Sequence[str]:
+        """Prepend a prefix to texts, and lower-case them if need be."""
+        if not prefix and not self._lower_case:
+            return texts
+        return [prefix + (text.lower() if self._lower_case else text) for text in texts]
 
     def _count_truncated(self, encoding: Any, length: int) -> int:
         """Count the tokens that were cut off, given how many were kept.

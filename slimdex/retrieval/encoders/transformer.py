@@ -159,8 +159,7 @@ class TransformerEncoder:
         """Count the tokens of each document, with special ones and prompt, without truncation."""
         counts = list[int]()
         for group in groups(texts):
-            ids_and_lengths = self._tokenizer.ids_and_lengths(texts[group], self.prompts.document)
-            counts += [length for _, length in ids_and_lengths]
+            counts += self._tokenizer.counts(texts[group], self.prompts.document)
         return counts
 
     def spec(self) -> dict[str, Any]:

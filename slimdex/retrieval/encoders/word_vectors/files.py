@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 from slimdex.errors import InputError, shorten
 from slimdex.system.user_cache import cached_folder
 
+from ..pieces import word_tokenizer
 from .folder import MODEL2VEC, TOKENIZER, WEIGHTS, StaticVectors, read_static
-from .pieces import word_tokenizer
 
 Word = tuple[str, NDArray[np.float32]]
 """A word and its vector (d,)."""

@@ -30,9 +30,9 @@ from ..model_folder import (
     read_json,
     read_prompts,
 )
+from ..pieces import unknown_id
 from ..runtimes.bert_folder import DTYPES, Weights
 from ..tokens import read_tokenizer
-from .pieces import unknown_id
 
 WEIGHTS = "model.safetensors"
 TOKENIZER = "tokenizer.json"

@@ -25,10 +25,10 @@ from slimdex.system.threads import eigh, product
 from ..base import check_unchanged, several
 from ..model_folder import Prompts
 from ..models import find_model
+from ..pieces import WordPieces
 from ..tokens import GROUP_TEXTS, groups
 from .files import read_word_vectors
 from .folder import StaticVectors, read_static, static_place, write_static
-from .pieces import WordPieces
 
 MEAN = "mean"
 WEIGHTED = "weighted"
@@ -134,21 +134,8 @@ class StaticEncoder:
         self.weights = vectors.weights if self.pooling == WEIGHTED else None
         if self.pooling == SIF:
             self.weights = _weights(vectors, None)
-        self._pieces_of = dict[int, WordPieces]()
+        self._pieces = WordPieces(vectors.tokenizer, vectors.dropped)
         return self
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave out the cache of tokens; another process builds its own."""
-        return vars(self) | {"_pieces_of": {}}
-
-    @property
-    def _pieces(self) -> WordPieces:
-        """The cache of tokens of this process; a fork lacks the thread that may be filling it."""
-        process = os.getpid()
-        if process not in self._pieces_of:
-            pieces = WordPieces(self.vectors.tokenizer, self.vectors.dropped)
-            self._pieces_of.setdefault(process, pieces)
-        return self._pieces_of[process]
 
     @property
     def prompts(self) -> Prompts:
