@@ -7,6 +7,7 @@ have been seen before and take one lookup each.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Any
@@ -25,8 +26,8 @@ TOGETHER = 1024
 LOCAL_NORMALIZERS = ("BertNormalizer", "Lowercase", "NFC", "NFD", "StripAccents")
 LOCAL_SPLITTERS = ("BertPreTokenizer", "Whitespace", "WhitespaceSplit")
 LOCAL_MODELS = ("WordPiece", "WordLevel")
-SPACES = str.maketrans("\t\n\r", "   ")
-"""Characters that these tokenizers treat as spaces."""
+PIECE = re.compile(r"[^ \t\n\r]+")
+"""What is between characters that these tokenizers treat as spaces."""
 BETWEEN = "\n"
 """Token between pieces that are tokenized as one text: no piece contains it."""
 ID = np.dtype(np.int32)
@@ -141,7 +142,7 @@ class WordPieces:
         """Ids of each text, as an array's bytes."""
         if not self._is_local:
             return [ids.tobytes() for ids in self._tokenize(texts)]
-        pieces = [text.translate(SPACES).split(" ") for text in texts]
+        pieces = [PIECE.findall(text) for text in texts]
         known = self._known
         unseen = [*set(chain.from_iterable(pieces)).difference(known)]
         if unseen:

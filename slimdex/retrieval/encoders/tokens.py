@@ -87,17 +87,20 @@ class Tokenizer:
 
     def counts(self, texts: Sequence[str], prefix: str = "") -> list[int]:
         """Number of tokens of each text, including special ones, without truncation."""
-        if not self._is_fast:
+        if self._pieces is None:
             return [length for _, length in self.ids_and_lengths(texts, prefix)]
         special: int = self._tokenizer.num_special_tokens_to_add(False)
         return [special + count for count in self._pieces.counts(self._prepared(texts, prefix))]
 
     @cached_property
-    def _pieces(self) -> WordPieces:
-        """Counter of tokens, which truncates nothing."""
+    def _pieces(self) -> WordPieces | None:
+        """Counter of tokens, which truncates nothing; None for a tokenizer in part in Python."""
         from .pieces import WordPieces  # as in `read_tokenizer`
 
-        return WordPieces(deepcopy(self._tokenizer))
+        try:
+            return WordPieces(deepcopy(self._tokenizer)) if self._is_fast else None
+        except Exception:  # tokenizers raises no other: its pre-tokenizer can't be copied
+            return None
 
     def _prepared(self, texts: Sequence[str], prefix: str) -> Sequence[str]:
         """Prepend a prefix to texts, and lower-case them if need be."""

@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator
-from functools import cache
+from functools import cache, lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -26,6 +26,8 @@ PROPER = "="
 LONGEST_TERM = 80
 LONGEST_NAME = 500
 """Longest indexed word or name, in characters; queries contain no longer ones."""
+MOST_IDS = 1024
+"""Ids whose terms are remembered: each row of a document has its id."""
 SHORTEST_MISSPELT = 5
 """Shortest name that is found despite a typing error; one edit turns a shorter one into another
 word."""
@@ -259,6 +261,7 @@ def stemmer() -> Any:
     return words.filter(english).filter(russian).build()
 
 
+@lru_cache(MOST_IDS)
 def id_terms(id: str) -> tuple[list[str], str]:
     """Names of a document, and the words of its id with spaces between them.
 
