@@ -126,6 +126,17 @@ def test_new_changed_moved_and_gone_in_one_commit(notes: None) -> None:
     check_equals_fresh("notes")
 
 
+def test_a_file_that_replaces_another_has_not_moved(notes: None) -> None:
+    write(**{"notes/copy.md": "# Rain\n\nrain and snow", "notes/other.md": "words"})
+    synced("notes")
+    os.replace("notes/copy.md", "notes/tea.md")
+    assert counts(synced("notes"))[:4] == (0, 1, 0, 1)
+    os.rename("notes/tea.md", "notes/rain.md")
+    Path("notes/yard/rain.md").unlink()  # two of this content go, and one comes
+    os.rename("notes/other.md", "notes/yard/other.md")
+    assert counts(synced("notes"))[:4] == (0, 0, 2, 1)
+
+
 @pytest.mark.slow
 def test_only_the_changed_passages_of_a_text_are_encoded(notes: None) -> None:
     by = encoder()

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
-from hashlib import md5
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from slimdex.errors import InputError, SlimdexError
@@ -22,15 +19,12 @@ from ..index import Index
 from ..sources.given_vectors import DocumentVectors, as_vectors
 from ..sources.tabular.records import as_documents
 from ..store.column_facts import widening_notes
-from ..store.document_store import DocumentStore
 from ..store.manifest import Undo
 from ..store.next_commit import Change
 from ..store.snapshot import Snapshot
-from ..store.state import State
 from . import writer
 from .addition import (
     Addition,
-    ChangedOriginsError,
     NoDocumentsError,
     check_document_vectors,
 )
@@ -40,12 +34,8 @@ from .encode import encode_until, encode_waiting
 from .preparing import Comparison, PreparedBatch, prepare
 
 if TYPE_CHECKING:
-    from ..sources.files.input_files import Reading
-    from ..sources.source import Source, Sources
+    from ..sources.source import Sources
     from .source_ids import SourceIds
-
-    ChooseIds = Callable[[Sequence[Source], State, DocumentStore], SourceIds]
-    """Choose the ids that documents lack: see `SourceIds.of`."""
 
 MOST_ENCODED_FIRST = 1 << 14
 """Most characters of documents that are encoded before they are committed, in about a second."""
@@ -68,31 +58,38 @@ def add_documents(
 def add_sources(
     index: Index,
     sources: Sources,
-    choose_ids: ChooseIds | None = None,
     *,
+    has_ids: bool = False,
     deletes_missing: bool = False,
     encode: bool = True,
 ) -> AdditionReport:
     """Add the documents of sources; it starts over if others choose the same ids meanwhile.
 
-    `choose_ids` chooses the ids that documents lack, by default `SourceIds.of`. Documents whose
-    files are gone are deleted if `deletes_missing`; what became part of a folder always leaves its
-    earlier ids. `encode`: see `add`.
+    Without `has_ids`, the ids that documents lack are chosen. With `deletes_missing`, documents
+    whose files are gone are deleted, and known files are not read; what became part of a folder
+    always leaves its earlier ids. `encode`: see `add`.
     """
     # Loads readers of files, without which given documents are added.
-    from .source_ids import SourceIds
+    from .source_ids import ChangedOriginsError, SourceIds
+
+    def prepared(snapshot: Snapshot) -> tuple[SourceIds, list[Mapping[str, str]]]:
+        """The ids, and the types of the columns that sources state."""
+        store = snapshot.store
+        ids = SourceIds()
+        if not has_ids:
+            ids = SourceIds.of(sources.opened, snapshot.state, store, skips_known=deletes_missing)
+        return ids, sources.columns(store)
 
     while True:
-        ids, columns = index.read(_ids_and_columns, sources, choose_ids or SourceIds.of)
-        missing = partial(_gone_rows, sources, ids, only_parts=not deletes_missing)
+        ids, columns = index.read(prepared)
+        needs_deletion = deletes_missing or any(reading.parts for reading in ids.readings)
+        missing = partial(ids.gone_rows, sources, only_parts=not deletes_missing)
         addition = Addition(
             documents=sources.documents(ids.readings),
             columns=columns,
             vectors=sources.vectors,
-            known_origins=ids.known_origins,
-            origins=ids.origins,
-            moved=ids.moved,
-            missing=missing if deletes_missing or ids.parts else None,
+            ids=ids,
+            missing=missing if needs_deletion else None,
             leave_out=sources.leave_out,
         )
         try:
@@ -107,14 +104,6 @@ def add_sources(
         return replace(added, notes=notes, file_notes=sources.file_notes())
 
 
-def _ids_and_columns(
-    snapshot: Snapshot, sources: Sources, choose_ids: ChooseIds
-) -> tuple[SourceIds, list[Mapping[str, str]]]:
-    """The ids of sources' documents, and the types of the columns that sources state."""
-    store = snapshot.store
-    return choose_ids(sources.opened, snapshot.state, store), sources.columns(store)
-
-
 def sync(index: Index, sources: Sources, *, encode: bool = True) -> AdditionReport:
     """Add what is new, replace what has changed, delete what is gone; other documents stay.
 
@@ -125,21 +114,13 @@ def sync(index: Index, sources: Sources, *, encode: bool = True) -> AdditionRepo
     Raises `InputError` if a source is standard input, which can't be read again, or the index was
     built from given vectors; or as `Collection.add` does. Then nothing is changed.
     """
-    # As in `add_sources`.
-    from ..sources.files.input_files import STANDARD_INPUT
-    from .source_ids import SourceIds
+    from ..sources.files.input_files import STANDARD_INPUT  # loaded as in `add_sources`
 
     if any(source.place.startswith("stdin ") for source in sources.opened):
         raise InputError(f"{STANDARD_INPUT}: standard input; expected files, folders or packages")
     if not index.has_encoder:
         raise InputError(f"{index.path}: built from given vectors; expected an encoder's")
-
-    def ids_with_known(opened: Sequence[Source], state: State, store: DocumentStore) -> SourceIds:
-        ids = SourceIds.of(opened, state, store)
-        known = [replace(each, known=store.origins_of_place(each.place)) for each in ids.readings]
-        return replace(ids, readings=known)
-
-    return add_sources(index, sources, ids_with_known, deletes_missing=True, encode=encode)
+    return add_sources(index, sources, deletes_missing=True, encode=encode)
 
 
 def add(index: Index, addition: Addition, *, encode: bool = True) -> AdditionReport:
@@ -178,10 +159,13 @@ def add(index: Index, addition: Addition, *, encode: bool = True) -> AdditionRep
     if encode or addition.vectors is not None:
         added += encode_waiting(index)
 
+    # A document may replace one, and have the content of another that is gone: it has not moved.
+    moved = min(added.moved, added.documents - added.replaced)
+
     # Notes for the user about all batches.
     text_notes = added.text_notes() if addition.vectors is None else []
     column_notes = widening_notes(columns_before, index.snapshot.columns)
-    return replace(added, notes=[*column_notes, *added.notes, *text_notes])
+    return replace(added, moved=moved, notes=[*column_notes, *added.notes, *text_notes])
 
 
 def _add_batch(
@@ -214,15 +198,32 @@ def _add_batch(
         with index.change() as change:
             is_ours = before is not None and change.base.state.files.get("before") == before
             undo: Undo = "with the last" if is_ours else "alone"
-            added = _commit_prepared(change, addition, prepared, undo, is_part=not batch.is_last)
+
+            # Documents that are gone or have a new id. Look them up again if others have committed.
+            gone = prepared.comparison.gone
+            is_newest = prepared.comparison.snapshot.manifest == change.base.manifest
+            if addition.missing is not None and not is_newest:
+                gone = addition.missing(change.base.store)
+            is_part = not batch.is_last
+            added = _commit_prepared(change, addition, prepared, gone, undo, is_part=is_part)
             after = change.state.files.get("before")
-            return added, before if after == change.base.state.files.get("before") else after
+            if after == change.base.state.files.get("before"):
+                after = before
+        if len(gone):
+            added = replace(added, moved=index.store.count_again(gone, addition.first_row))
+        return added, after
 
 
 def _commit_prepared(
-    change: Change, addition: Addition, prepared: PreparedBatch, undo: Undo, *, is_part: bool
+    change: Change,
+    addition: Addition,
+    prepared: PreparedBatch,
+    gone: Rows,
+    undo: Undo,
+    *,
+    is_part: bool,
 ) -> AdditionReport:
-    """Commit prepared documents, and delete those that are missing.
+    """Commit prepared documents, and delete those that are gone.
 
     `is_part` says whether the addition has other batches.
     """
@@ -230,112 +231,38 @@ def _commit_prepared(
     store = change.base.store
     comparison = prepared.comparison
     change.columns = comparison.columns
-    change.state = replace(change.state, origins=addition.origins_after(change.state.origins))
-    for before, now in addition.moved.items():
-        change.origins |= dict.fromkeys(store.rows_of_place(before), f"{now}/")
+    if addition.ids is not None:
+        origins = addition.ids.origins_after(change.state.origins)
+        change.state = replace(change.state, origins=origins)
+        for before, now in addition.ids.moved.items():
+            change.origins |= dict.fromkeys(store.rows_of_place(before), f"{now}/")
     _adopt_origins(change, comparison)
-
-    # Documents that are gone or have a new id. Look them up again if others have committed.
-    gone = comparison.gone
-    if addition.missing is not None and comparison.snapshot.manifest != change.base.manifest:
-        gone = addition.missing(store)
-    moved = _count_moved(store, comparison, gone, addition.first_row)
 
     # Commit only what differs.
     if len(prepared.new):
-        added = writer.add_prepared(change, prepared, gone, undo, is_part=is_part)
-        return replace(added, moved=moved)
+        return writer.add_prepared(change, prepared, gone, undo, is_part=is_part)
     if len(gone):
         writer.commit_deletion(change, gone, undo)
     elif change.is_needed:
         change.commit(undo=undo)
-    unchanged = len(comparison.unchanged)
-    return AdditionReport(deleted=len(gone), unchanged=unchanged, moved=moved)
+    return AdditionReport(deleted=len(gone), unchanged=len(comparison.unchanged))
 
 
 def _adopt_origins(change: Change, comparison: Comparison) -> None:
     """Give unchanged documents the origins that they have in this addition."""
-    origins = {}
-    for document in comparison.unchanged:
-        if document.origin:
-            origins[comparison.rows[document.id]] = document.origin
+    unchanged = [document for document in comparison.unchanged if document.origin]
+    origins = {comparison.rows[document.id]: document.origin for document in unchanged}
     if origins:
         known = {**change.base.store.origins_of([*origins]), **change.origins}
         change.origins |= {row: now for row, now in origins.items() if known[row] != now}
 
 
-def _count_moved(store: DocumentStore, comparison: Comparison, gone: Rows, first_row: int) -> int:
-    """Number of the documents to delete whose content this addition has under another id.
-
-    `first_row` is that of its first batch.
-    """
-    if not len(gone):
-        return 0
-
-    # Digests of what this addition added under new ids, in earlier batches and in this one.
-    start = min(first_row, store.rows)
-    digests = store.content_digests(store.rows_of_new_ids(start)) if start < store.rows else []
-    for document in comparison.new:
-        old_row = comparison.rows.get(document.id, -1)  # -1 for a new id
-        is_replacement = 0 <= old_row < start
-        if not is_replacement:
-            content = f"{document.title}\n{document.text}".encode()
-            digests.append(md5(content, usedforsecurity=False).hexdigest())
-
-    # Repeated content is counted as often as both sides have it.
-    old = Counter(store.content_digests(gone))
-    return (old & Counter(digests)).total()
-
-
 def _of(addition: Addition, batch: Batch, batches: Batches) -> Addition:
-    """Restrict an addition to one of its batches.
-
-    Only the last batch can determine missing documents, and only the first one has moves.
-    """
+    """Restrict an addition to one of its batches; only the last determines missing documents."""
     missing = addition.missing if batch.is_last else None
     if missing is not None:
         missing = partial(batches.missing_in_all, missing)
-    return replace(
-        addition,
-        documents=batch.documents,
-        vectors=batch.vectors,
-        missing=missing,
-        moved={} if batch.first else addition.moved,
-    )
-
-
-def _gone_rows(sources: Sources, ids: SourceIds, store: DocumentStore, *, only_parts: bool) -> Rows:
-    """Rows of documents whose files are gone, once the sources are read.
-
-    With `only_parts`, only of documents that have other ids now, as parts of a folder.
-    """
-    # Documents whose origins have changed since are left to the next sync, which reads them.
-    readings = ids.readings
-    places = [each.place for each in readings if each.known <= store.origins_of_place(each.place)]
-
-    # Documents of a folder that has moved may still have its earlier place.
-    places += [before for before, now in ids.moved.items() if now in places]
-    missing = store.gone_from(places, [*sources.origins(readings)])
-
-    # A document is gone if one of its sources no longer has it.
-    read_sources = [*zip(sources.opened, readings, strict=True)]
-    gone = list[int]()
-    for row, id, place in missing:
-        for source, reading in read_sources:
-            new_id = ids.new_id(id, reading.prefix or "")
-            is_of_source = ids.moved.get(place, place) == reading.place
-            is_requested = new_id is not None or not only_parts
-            if is_of_source and is_requested and _may_go(source, reading, new_id or id):
-                gone.append(row)
-                break
-    return np.array(gone, dtype=np.int64)
-
-
-def _may_go(source: Source, reading: Reading, id: str) -> bool:
-    """True unless a document's file exists but can't be read; the document then stays."""
-    from ..sources.files.file_source import FileSource  # loaded if the source is one
-
-    return not isinstance(source, FileSource) or source.may_go(id, reading.prefix or "")
+    return replace(addition, documents=batch.documents, vectors=batch.vectors, missing=missing)
 
 
 def counts(added: AdditionReport, documents: int) -> dict[str, Any]:

@@ -12,15 +12,20 @@ it is named, and another file of the same name gets a longer prefix.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import count
+from dataclasses import dataclass, field, replace
+from itertools import chain, count
 from os.path import isdir
 from pathlib import PurePath, PurePosixPath
 
+import numpy as np
+
+from slimdex.errors import InputError
+from slimdex.indexes.arrays import Rows
+
 from ..documents import Document
 from ..sources.files.file_source import FileSource, place_of
-from ..sources.files.input_files import Reading, place_digest
-from ..sources.source import Source
+from ..sources.files.input_files import InputFile, Reading, place_digest
+from ..sources.source import Source, Sources
 from ..store.document_store import DocumentStore
 from ..store.state import State
 
@@ -29,7 +34,11 @@ SAMPLED_FILES = 64
 LISTED_FILES = 3
 
 
-@dataclass(frozen=True)
+class ChangedOriginsError(InputError):
+    """Ids that were made up for documents, and that others have given to other ones since."""
+
+
+@dataclass
 class SourceIds:
     """Prefixes of the sources' ids.
 
@@ -40,86 +49,168 @@ class SourceIds:
     origins : the known ones and those of the sources, except for folders and files that became part
         of an added folder.
     moved : place of a folder before it moved, or became part of an added folder -> its place now.
-    parts : key in `known_origins` of a folder or file that became part of an added folder -> its
-        prefix now.
     notes : for the user.
     """
 
-    readings: Sequence[Reading] = ()
+    readings: list[Reading] = field(default_factory=list)
     known_origins: Mapping[str, str] = field(default_factory=dict)
-    origins: Mapping[str, str] = field(default_factory=dict)
-    moved: Mapping[str, str] = field(default_factory=dict)
-    parts: Mapping[str, str] = field(default_factory=dict)
-    notes: Sequence[str] = ()
-
-    def new_id(self, id: str, prefix: str) -> str | None:
-        """Return the new id of a document that became part of the folder with this prefix.
-
-        Returns None for other documents.
-        """
-        # Use the longest matching key, since such folders can be nested. If it is `prefix` itself,
-        # the document was in this folder before.
-        keys = [key for key, now in self.parts.items() if now.startswith(prefix)]
-        for key in sorted([*keys, prefix], key=len, reverse=True):
-            if id == key or id.startswith(key if _is_folder(key) else f"{key}#"):
-                return self.parts[key] + id[len(key) :] if key in self.parts else None
-        return None
+    origins: dict[str, str] = field(default_factory=dict)
+    moved: dict[str, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
 
     @classmethod
-    def of(cls, sources: Sequence[Source], state: State, store: DocumentStore) -> SourceIds:
-        """Choose the prefixes of the ids of sources to add to an index."""
-        origins = dict(state.origins)
-        readings = list[Reading]()
-        notes = list[str]()
-        moved = dict[str, str]()
-        taken = set[str]()
-        parts = dict[str, str]()
+    def of(
+        cls,
+        sources: Sequence[Source],
+        state: State,
+        store: DocumentStore,
+        *,
+        skips_known: bool = False,
+    ) -> SourceIds:
+        """Choose the prefixes of the ids of sources to add to an index.
 
+        With `skips_known`, known files are not read again.
+        """
+        ids = cls(known_origins=state.origins, origins={**state.origins})
+        made_up = list[str]()
         for source in sources:
-            # The id of a file is its path, after the prefix of its folder. Known folders inside
-            # this folder become parts of it.
             if isinstance(source, FileSource):
-                inner = _paths_inside(source, origins, store)
-                inner_places = {key: origins.pop(key) for key in inner}
-                reading, key, note = _of_folder(source, origins, store, may_have_moved=not inner)
-                for inner_key, path in inner.items():
-                    moved[inner_places[inner_key]] = reading.place
-                    parts[inner_key] = f"{reading.prefix}{path}"
-                    ids = f"{parts[inner_key]}..." if path.endswith("/") else parts[inner_key]
-                    notes.append(f"{source.name}: includes {path}, known before; its ids: {ids}")
-                if origins.get(key, reading.place) != reading.place:
-                    moved[origins[key]] = reading.place
-                origins[key] = reading.place
-                readings.append(reading)
-                notes += [note] if note else []
-                continue
+                reading = ids._of_files(source, store)
+            elif source.origin is None:
+                reading = Reading(place=place_digest(source.place))
+            else:
+                reading = ids._of_table(source, source.origin, store)
+                made_up.append(f"{reading.prefix}:1, ...")
+            known = store.origins_of_place(reading.place) if skips_known else frozenset[str]()
+            ids.readings.append(replace(reading, known=known))
 
-            # A table, or another source with made-up ids. A known file keeps its prefix.
-            file = source.origin
-            prefix = None
-            digest = place_digest(source.place)
-            if file is not None:
-                prefix = {place: name for name, place in origins.items()}.get(digest)
-                if prefix is None:
-                    location = PurePath(file.place)
-                    names = _names(file.id_prefix, location if location.is_absolute() else None)
-                    prefix = next(names)
-                    while prefix in taken or not _is_harmless(source, prefix, store):
-                        prefix = next(names)
-                    if prefix != file.id_prefix:
-                        notes.append(f"{file.id_prefix}:1, ... are of another file")
-                origins[prefix] = digest
-                taken.add(prefix)
-            readings.append(Reading(prefix, digest))
-        notes = [*_notes(sources, readings), *notes]
-        return cls(
-            readings=readings,
-            known_origins=state.origins,
-            origins=origins,
-            moved=moved,
-            parts=parts,
-            notes=notes,
-        )
+        # Ids that were made up come first.
+        if made_up:
+            others = len(made_up) - LISTED_FILES
+            more = f"; and so on for {others:,} more" if others > 0 else ""
+            ids.notes.insert(0, f"no id column; ids are {'; '.join(made_up[:LISTED_FILES])}{more}")
+        return ids
+
+    def _of_files(self, source: FileSource, store: DocumentStore) -> Reading:
+        """Choose how to read a folder, or a single file, which has its id as prefix."""
+        # Known folders inside this folder become parts of it.
+        index = place_of(store.path)
+        parts = _known_inside(source, self.origins, store)
+        before = [self.origins.pop(key) for key in parts]
+
+        # Known, inside a known folder, moved, or new.
+        reading = self._of_known(source, index)
+        if reading is None:
+            folders = [] if source.is_alone else filter(_is_folder, self.origins)
+            moved = (key for key in folders if _has_moved(source, key, self.origins[key], store))
+            prefix = next(moved, None)
+            if prefix is None:
+                prefix = self._new_prefix(source, store)
+            else:
+                before.append(self.origins[prefix])
+                self.notes.append(f"{source.name}: taken for a folder that has moved")
+            reading = Reading(prefix, _digest(source.place, index))
+            self.origins[prefix] = reading.place
+
+        # Documents of these places are of this folder now.
+        self.moved |= dict.fromkeys(before, reading.place)
+        for path in parts.values():
+            ids = f"{reading.prefix}{path}" + "..." * path.endswith("/")
+            self.notes.append(f"{source.name}: includes {path}, known before; its ids: {ids}")
+        return replace(reading, parts=parts)
+
+    def _of_known(self, source: FileSource, index: str) -> Reading | None:
+        """How to read a known folder or file, or one inside a known folder; None for others."""
+        place = PurePosixPath(source.place)
+        keys = {digest: key for key, digest in self.origins.items()}
+        for around in (place, *place.parents):  # from the inside out
+            digest = _digest(str(around), index)
+            key = keys.get(digest)
+            if key is not None and around == place:
+                return Reading(key, digest)
+            if key is not None and _is_folder(key):
+                inside = place.relative_to(around).as_posix() + "/" * (not source.is_alone)
+                return Reading(key + inside, digest, inside=inside)
+        return None
+
+    def _new_prefix(self, source: FileSource, store: DocumentStore) -> str:
+        """Choose a prefix that no other source has, and by which no document is replaced."""
+        place = PurePosixPath(source.place)
+        if source.is_alone:
+            prefixes = _names(source.paths[0], place)
+        else:
+            named = (f"{name}/" for name in _names(place.name, place) if name)
+            prefixes = chain([""], named)
+        first = prefix = next(prefixes)
+        while prefix in self.origins or store.rows_of_ids(source.ids(prefix)):
+            prefix = next(prefixes)
+        if prefix != first:
+            self.notes.append(
+                f"{source.name}: ids begin with {prefix}; shorter ones are of other files"
+            )
+        return prefix
+
+    def _of_table(self, source: Source, file: InputFile, store: DocumentStore) -> Reading:
+        """Choose how to read a table, or another source with made-up ids."""
+        place = place_digest(source.place)
+        for prefix, known in self.origins.items():
+            if known == place:
+                return Reading(prefix, place)
+        location = PurePath(file.place)
+        names = _names(file.id_prefix, location if location.is_absolute() else None)
+        for prefix in names:
+            # Another source of this addition may have this prefix.
+            is_free = self.origins.get(prefix) == self.known_origins.get(prefix)
+            if is_free and _is_harmless(source, prefix, store):
+                break
+        if prefix != file.id_prefix:
+            self.notes.append(f"{file.id_prefix}:1, ... are of another file")
+        self.origins[prefix] = place
+        return Reading(prefix, place)
+
+    def origins_after(self, now: Mapping[str, str]) -> dict[str, str]:
+        """Return `State.origins` after this addition, given the present ones, `now`.
+
+        Raises `ChangedOriginsError` if others have chosen the same ids for other files meanwhile.
+        """
+        before = self.known_origins
+        for prefix in {**before, **self.origins}:
+            if now.get(prefix) not in (before.get(prefix), self.origins.get(prefix)):
+                raise ChangedOriginsError(
+                    f"ids that begin with {prefix!r}: of other files meanwhile; expected other ids"
+                )
+
+        # What became part of a folder has no origin any more.
+        by_others = {prefix: place for prefix, place in now.items() if prefix not in before}
+        return {**self.origins, **by_others}
+
+    def gone_rows(self, sources: Sources, store: DocumentStore, *, only_parts: bool) -> Rows:
+        """Rows of documents whose files are gone, once the sources are read.
+
+        With `only_parts`, only of sources that known folders have become a part of.
+        """
+        read = [*zip(sources.opened, self.readings, strict=True)]
+        if only_parts:
+            read = [(source, reading) for source, reading in read if reading.parts]
+
+        # Documents whose origins have changed since are left to the next sync, which reads them.
+        now = store.origins_of_place
+        places = [reading.place for _, reading in read if reading.known <= now(reading.place)]
+
+        # Documents of a folder that has moved may still have its earlier place.
+        places += [before for before, now in self.moved.items() if now in places]
+        missing = store.gone_from(places, [*sources.origins(self.readings)])
+
+        # A document is gone if one of its sources no longer has it.
+        gone = list[int]()
+        for row, id, place in missing:
+            for source, reading in read:
+                is_of_source = self.moved.get(place, place) == reading.place
+                is_read = not isinstance(source, FileSource) or source.may_go(id, reading)
+                if is_of_source and is_read:
+                    gone.append(row)
+                    break
+        return np.array(gone, dtype=np.int64)
 
 
 def _names(base: str, place: PurePath | None) -> Iterator[str]:
@@ -137,88 +228,33 @@ def _names(base: str, place: PurePath | None) -> Iterator[str]:
         yield f"{base}~{number}"
 
 
-def _of_folder(
-    source: FileSource, origins: Mapping[str, str], store: DocumentStore, *, may_have_moved: bool
-) -> tuple[Reading, str, str]:
-    """Choose how to read a folder, or a single file, which has its id as prefix.
+def _digest(place: str, index: str) -> str:
+    """Digest of the place of a folder or file.
 
-    Returns its reading, its key in the state's origins, and a note for the user, or "". A folder
-    inside a known folder is read as a part of that. Without `may_have_moved`, an unknown folder
-    counts as new.
+    That of a folder around the index is relative to it, since both move, or are copied, as one.
     """
-    # Known, or inside a known folder: search from the inside out.
-    place = PurePosixPath(source.place)
-    keys = {digest: key for key, digest in origins.items()}
-    for around in (place, *place.parents):
-        digest = place_digest(str(around))
-        key = keys.get(digest)
-        if key is not None and (_is_folder(key) or around == place):
-            inside = ""
-            if around != place:
-                inside = place.relative_to(around).as_posix()
-                inside += "" if source.is_alone else "/"
-            return Reading(key + inside, digest, inside=inside), key, ""
-
-    # A new file.
-    digest = place_digest(str(place))
-    if source.is_alone:
-        (path,) = source.paths
-        names = _names(path, place)
-        id = next(names)
-        while id in origins or store.is_of_others(id, digest):
-            id = next(names)
-        note = f"{source.name}: its id is {id}: {path} is another file's"
-        return Reading(id, digest), id, "" if id == path else note
-
-    # A folder that has moved.
-    folders = {key: before for key, before in origins.items() if _is_folder(key)}
-    for key, before in folders.items():
-        if may_have_moved and _has_moved(source, key, before, store):
-            return Reading(key, digest), key, f"{source.name}: taken for a folder that has moved"
-
-    # A new folder: the first one needs no prefix.
-    if not folders:
-        return Reading("", digest), "", ""
-    names = filter(None, _names(place.name, place))
-    prefix = f"{next(names)}/"
-    while prefix in origins:
-        prefix = f"{next(names)}/"
-    note = f"{source.name}: ids are {prefix}..., since others are of another folder"
-    old_documents = 0
-    for key, before in folders.items():
-        if _has_left(source, key, before, store):
-            old_documents += store.count_of_place(before)
-    if old_documents:
-        note += "; if that has become this one, build again, since its "
-        note += f"{old_documents:,} documents stay"
-    return Reading(prefix, digest), prefix, note
+    inside = index.removeprefix(f"{place}/")
+    return place_digest(place if inside == index else f"around {inside}")
 
 
-def _paths_inside(
+def _known_inside(
     source: FileSource, origins: Mapping[str, str], store: DocumentStore
 ) -> dict[str, str]:
     """Map the keys of known folders and files inside a folder to their paths in it.
 
     The path of a folder ends with "/". A text file whose lines are documents is left out.
     """
-    if source.is_alone or not origins:
+    if not origins:
         return {}
-
-    # All files, and the folders that they are in.
     paths = {*source.paths}
     for path in source.paths:
-        for folder in PurePosixPath(path).parents:
-            if folder.name:
-                paths.add(f"{folder}/")
-
-    path_of = {place_digest(f"{source.place}/{path}".rstrip("/")): path for path in paths}
+        paths.update(map(str, PurePosixPath(path).parents))
+    index = place_of(store.path)
+    path_of = {_digest(f"{source.place}/{path}", index): path for path in paths}
     inside = {}
     for key, place in origins.items():
-        if place not in path_of:
-            continue
-        path = path_of[place]
-        if _is_folder(key) == path.endswith("/") and not store.generated_ids(key):
-            inside[key] = path
+        if place in path_of and not store.generated_ids(key):
+            inside[key] = path_of[place] + "/" * _is_folder(key)
     return inside
 
 
@@ -230,44 +266,30 @@ def _is_folder(key: str) -> bool:
 def _has_moved(source: FileSource, prefix: str, place: str, store: DocumentStore) -> bool:
     """True if a folder's files are mostly documents of another place, with the same contents.
 
-    Only a sample is read. A folder that is still at the other place has not moved, unless it has
-    been copied together with the index in it.
+    Only a sample is read. A folder that is still at the other place has not moved.
     """
     # Most files must be known, and most documents of that place must be in this folder; otherwise
-    # the files may be a copy of a few documents. For a folder around the index, the former is
-    # enough.
-    is_around_index = place_of(store.path).startswith(f"{source.place}/")
-    known = store.rows_of_ids([prefix + path for path in source.paths])
-    all_files = 0 if is_around_index else store.count_of_place(place)
-    if 2 * len(known) < max(len(source.paths), all_files):
+    # the files may be a copy of a few documents.
+    known = store.rows_of_ids(source.ids(prefix))
+    if 2 * len(known) < max(len(source.paths), store.count_of_place(place)):
         return False
 
     # Most must have the same content, and the folder must be gone from the other place.
     paths = [path for path in source.paths if prefix + path in known]
     new = {prefix + document.id: document for document in source.some(paths, SAMPLED_FILES)}
     old = store.documents([known[id] for id in new]).values()
-    same = 0
-    for document in old:
-        again = new[document.id]
-        same += (again.title, again.text) == (document.title, document.text)
-    is_still_there = not is_around_index and any(_is_at(place, each, prefix) for each in old)
-    return 2 * same > len(new) and not is_still_there
+    same = sum(new[each.id].content == each.content for each in old)
+    return 2 * same > len(new) and not any(_is_at(place, each, prefix, store) for each in old)
 
 
-def _has_left(source: FileSource, prefix: str, place: str, store: DocumentStore) -> bool:
-    """True if a folder has files that are documents of another place, whose folder is gone."""
-    known = store.rows_of_ids([prefix + path for path in source.paths])
-    old = store.documents([*known.values()][:SAMPLED_FILES]).values()
-    return bool(old) and not any(_is_at(place, each, prefix) for each in old)
-
-
-def _is_at(place: str, document: Document, prefix: str) -> bool:
+def _is_at(place: str, document: Document, prefix: str, store: DocumentStore) -> bool:
     """True if the folder from which a document was read still exists, and is at this place."""
     # The column `path` has the path of the file, which ends with the id.
     path = str(document.metadata.get("path", ""))
     relative = document.id.removeprefix(prefix)
     folder = path.removesuffix(relative) or "."
-    return path.endswith(relative) and place_digest(place_of(folder)) == place and isdir(folder)
+    is_same = _digest(place_of(folder), place_of(store.path)) == place
+    return path.endswith(relative) and is_same and isdir(folder)
 
 
 def _is_harmless(source: Source, prefix: str, store: DocumentStore) -> bool:
@@ -277,36 +299,8 @@ def _is_harmless(source: Source, prefix: str, store: DocumentStore) -> bool:
         return True
     for batch in source.batches(Reading(prefix)):
         again = {document.id: document for document in batch if document.id in rows}
-        documents = store.documents([rows[id] for id in again])
-        if not all(_has_all_values_of(again[old.id], old) for old in documents.values()):
-            return False
+        for old in store.documents([rows[id] for id in again]).values():
+            new = again[old.id]
+            if new.content != old.content or not old.metadata.items() <= new.metadata.items():
+                return False
     return True
-
-
-def _has_all_values_of(new: Document, old: Document) -> bool:
-    """True if a document has the same text as an older one, and all of its values."""
-    if (new.title, new.text) != (old.title, old.text):
-        return False
-    new_values = {name.lower(): value for name, value in new.metadata.items()}
-    for name, value in old.metadata.items():
-        new_value = new_values.get(name.lower())
-        if value is not None and new_value != value and str(new_value) != str(value):
-            return False
-    return True
-
-
-def _notes(sources: Sequence[Source], readings: Sequence[Reading]) -> list[str]:
-    """Notes for the user about ids that were made up."""
-    names = []
-    ids = []
-    for source, reading in zip(sources, readings, strict=True):
-        if reading.prefix and source.origin is not None:
-            names.append(source.name)
-            ids.append(f"{reading.prefix}:1, ...")
-    if not ids:
-        return []
-    if len(ids) == 1:
-        return [f"{names[0]}: no id column; ids are {ids[0]}"]
-    listed = "; ".join(ids[:LISTED_FILES])
-    more = f"; and so on for {len(ids) - LISTED_FILES:,} more" if len(ids) > LISTED_FILES else ""
-    return [f"{len(ids):,} files have no id column; ids are {listed}{more}"]

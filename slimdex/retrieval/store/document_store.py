@@ -525,11 +525,6 @@ class DocumentStore:
         ((count,),) = self.fetch(f"SELECT count(*) FROM {live} WHERE {PLACE} = ?", [place])
         return int(count)
 
-    def is_of_others(self, id: str, place: str) -> bool:
-        """True if a live document has the id and is known to come from another place."""
-        live = self.live(table=self._origins)
-        return bool(self.fetch(f"SELECT 1 FROM {live} WHERE id = ? AND {PLACE} <> ?", [id, place]))
-
     def gone_from(
         self, places: Sequence[str], current: Sequence[str]
     ) -> list[tuple[int, str, str]]:
@@ -568,13 +563,14 @@ class DocumentStore:
             )
         )
 
-    def content_digests(self, rows: Rows) -> list[str]:
-        """MD5 of the title, a line break and the text of documents, by their first rows."""
-        sql = f"SELECT md5(title || chr(10) || text) FROM {BARE_DOCUMENTS} WHERE {AMONG}"
-        return [digest for (digest,) in self.fetch(sql, among(rows))]
+    def count_again(self, rows: Rows, start: int) -> int:
+        """Number of documents, by their first rows, whose content documents from `start` on have.
 
-    def rows_of_new_ids(self, start: int) -> Rows:
-        """Documents from row `start` on whose ids no earlier live document has."""
-        earlier = f"""SELECT id FROM {self.live('id, "row"')} WHERE "row" < ?"""
-        sql = f'SELECT "row" FROM {BARE_DOCUMENTS} WHERE "row" >= ? AND id NOT IN ({earlier})'
-        return np.array([row for (row,) in self.fetch(sql, [start, start])], dtype=np.int64)
+        Repeated content is counted as often as both sides have it.
+        """
+        again = f"""SELECT least(count(*) FILTER ("row" < ?), count(*) FILTER ("row" >= ?)) AS count
+            FROM {BARE_DOCUMENTS} WHERE "row" >= ? OR {AMONG}
+            GROUP BY md5(title || chr(10) || text)"""
+        sql = f"SELECT coalesce(sum(count), 0) FROM ({again})"
+        ((count,),) = self.fetch(sql, [start, start, start, *among(rows)])
+        return int(count)

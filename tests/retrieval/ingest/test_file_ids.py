@@ -91,7 +91,7 @@ def test_another_folder_with_the_same_paths() -> None:
     built("home/notes")
     added = added_to("job/notes")
     assert (added.documents, added.replaced) == (2, 0)
-    assert added.notes[0] == "job/notes: ids are notes/..., since others are of another folder"
+    assert added.notes[0] == "job/notes: ids begin with notes/; shorter ones are of other files"
     assert last_words() == FOLDERS
     again = added_to(str(Path("job/notes").absolute()), "home/notes")
     assert (again.documents, again.replaced, again.unchanged) == (2, 2, 2)  # their paths differ
@@ -142,6 +142,9 @@ def test_a_folder_with_its_index_moves_as_one(
     assert added.deleted == gone
     left = {"1.md", "2.md", "3.md", "a.md"} if gone == 1 else {"plans/3.md", "plans/a.md", "tea.md"}
     assert set(contents(".slimdex")) == left
+    with Collection.open(".slimdex", WordEncoder()) as collection:
+        assert all(Path(str(each.metadata["path"])).resolve().is_file() for each in collection)
+        assert not any("home" in str(each.metadata["path"]) for each in collection)
 
 
 def test_a_folder_that_is_still_there_has_not_moved() -> None:
@@ -154,7 +157,7 @@ def test_a_folder_that_is_still_there_has_not_moved() -> None:
     Path("newer/notes/0.md").unlink()
     done = synced("newer/notes")
     assert (done.documents, done.replaced, done.deleted) == (9, 0, 0)
-    assert done.notes == ["newer/notes: ids are notes/..., since others are of another folder"]
+    assert done.notes == ["newer/notes: ids begin with notes/; shorter ones are of other files"]
     assert len(contents()) == 19
 
 
@@ -165,12 +168,27 @@ def test_single_files_with_the_same_path_are_kept_apart(
     built("tea.md", index="../../x")
     monkeypatch.chdir("../../job/notes")
     added = added_to("tea.md", index="../../x")
-    assert added.notes[0] == "tea.md: its id is notes/tea.md: tea.md is another file's"
+    assert added.notes[0] == "tea.md: ids begin with notes/tea.md; shorter ones are of other files"
     monkeypatch.chdir("../..")
     assert last_words() == {"tea.md": "home", "notes/tea.md": "job"}
     Path("job/notes/tea.md").write_text("# tea.md\n\nat last")
     assert added_to("job/notes/tea.md").replaced == 1
     assert last_words() == {"tea.md": "home", "notes/tea.md": "last"}
+
+
+def test_no_folder_replaces_documents_of_the_same_ids() -> None:
+    """Another folder has the name of one in the first, or the first has a known id."""
+    built("home")
+    added = added_to("job/notes")
+    assert (added.documents, added.replaced) == (2, 0)
+    assert last_words() == {f"notes/{path}": "home" for path in ("tea.md", "plans/a.md")} | {
+        f"job/notes/{path}": "job" for path in ("tea.md", "plans/a.md")
+    }
+    with Collection.create("y", WordEncoder()) as collection:
+        collection.add([Document("tea.md", "mine"), Document("x", "other")])
+    assert added_to("home/notes", index="y").replaced == 0
+    assert contents("y")["tea.md"] == "mine"
+    assert synced("home/notes", index="y").documents == 0
 
 
 def test_a_single_file_of_a_known_folder_is_its_document() -> None:
@@ -190,15 +208,13 @@ REPORTS = {
 
 def test_files_of_one_name() -> None:
     first = built("jan/report.csv")
-    assert first.notes[0] == "jan/report.csv: no id column; ids are jan/report.csv:1, ..."
+    assert first.notes[0] == "no id column; ids are jan/report.csv:1, ..."
     second = added_to("feb/report.csv")
     assert (second.documents, second.replaced) == (2, 0)
     assert contents() == REPORTS
     shutil.rmtree("x")
     added = built("jan/report.csv", "./feb//report.csv")
-    assert added.notes[0] == (
-        "2 files have no id column; ids are jan/report.csv:1, ...; feb/report.csv:1, ..."
-    )
+    assert added.notes[0] == ("no id column; ids are jan/report.csv:1, ...; feb/report.csv:1, ...")
     assert contents() == REPORTS
 
 
@@ -267,7 +283,7 @@ def test_every_kind_of_file_is_told_apart(name: str) -> None:
 @pytest.mark.slow
 def test_piped_input_never_replaces_other_documents(monkeypatch: pytest.MonkeyPatch) -> None:
     pipe(monkeypatch, "one\ntwo\n")
-    assert built("-").notes[0] == "standard input: no id column; ids are stdin:1, ..."
+    assert built("-").notes[0] == "no id column; ids are stdin:1, ..."
     pipe(monkeypatch, "three\n")
     assert added_to("-").replaced == 0
     pipe(monkeypatch, "one\ntwo\nfour\n")  # has grown

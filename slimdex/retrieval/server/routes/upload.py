@@ -18,7 +18,6 @@ from slimdex.system.atomic_files import temporary_parent
 
 from ...index import Index
 from ...ingest.adding import add_sources
-from ...ingest.source_ids import SourceIds
 from ...quality.refitting import add_then_refit
 from ...sources.files.file_source import FileSource
 from ...sources.files.input_files import FileFormat, ending_of, open_file
@@ -81,9 +80,7 @@ def _add_file(index: Index, path: Path, name: str) -> dict[str, Any]:
     Raises `InputError` if the kind of file is unknown, or there is nothing to read in it.
     """
     sources = Sources([_open(path, name)])
-    added = add_then_refit(
-        index, "auto", lambda: add_sources(index, sources, lambda *_: SourceIds())
-    )
+    added = add_then_refit(index, "auto", lambda: add_sources(index, sources, has_ids=True))
     return asdict(replace(added, notes=[*sources.notes, *added.notes]))
 
 

@@ -14,6 +14,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from slimdex.errors import InputError
+from slimdex.system.once import cached_property
 from slimdex.system.progress import progress
 
 from ...documents import Document, check_document
@@ -116,10 +117,10 @@ class FileSource:
     @property
     def fingerprint(self) -> str:
         """Digest of the stamps of all files; empty if one was modified just now."""
-        stamps = [self._stamp(file, Reading()) for file in self._listing.files]
+        stamps = [self._stamp(file) for file in self._listing.files]
         return stamp_of(0, *stamps) if all(stamps) else ""
 
-    @property
+    @cached_property
     def place(self) -> str:
         """Absolute path of the folder or file."""
         path = self._listing.files[0].path if self.is_alone else Path(self._root)
@@ -159,22 +160,24 @@ class FileSource:
         with closing(source._documents(Reading())) as documents:
             return [*documents]
 
-    def may_go(self, id: str, prefix: str) -> bool:
+    def ids(self, prefix: str) -> list[str]:
+        """Ids of the files, with a prefix; for a single file, this is its id."""
+        return [prefix] if self.is_alone else [prefix + path for path in self.paths]
+
+    def may_go(self, id: str, reading: Reading) -> bool:
         """Return whether a document that was not found may be deleted; call after reading.
 
         False if it belongs to another folder, or to an existing file or folder that could not be
         read this time.
         """
-        unread = self._notes.paths(UNREAD)
-        if self.is_alone:
-            is_read = not any(path in unread for path in self.paths)
-            return is_read and (id == prefix or id.startswith(f"{prefix}#"))
-        if not id.startswith(prefix):
+        # The path of its file, and perhaps "#" and a message id.
+        path_of = {reading.prefix or "": self.paths[0] if self.is_alone else "", **reading.parts}
+        prefix = max(filter(id.startswith, path_of), key=len, default=None)
+        if prefix is None or (self.is_alone and id[len(prefix) :][:1] not in ("", "#")):
             return False
-        path = id[len(prefix) :]
-        for name in unread:
-            is_inside = path == name or path.startswith((f"{name}#", f"{name}/"))
-            if is_inside or name == ".":  # the folder itself could not be read
+        path = path_of[prefix] + id[len(prefix) :]
+        for unread in self._notes.paths(UNREAD):
+            if unread in (".", path) or path.startswith((f"{unread}#", f"{unread}/")):
                 return False
         return True
 
@@ -202,7 +205,7 @@ class FileSource:
                 progress("reading files", number, len(files))
 
                 # A file whose stamp is known has not changed.
-                stamp = self._stamp(file, reading)
+                stamp = self._stamp(file)
                 if stamp:
                     self.origins.add(reading.origin(stamp))
                 if reading.has(stamp):
@@ -217,11 +220,12 @@ class FileSource:
                     self._notes.add(UNREAD, file.relative, why(error))
             progress("reading files", len(files), len(files))
 
-    def _stamp(self, file: FileEntry, reading: Reading) -> str:
-        """Stamp of everything that a file's documents depend on, except the folder's name."""
+    def _stamp(self, file: FileEntry) -> str:
+        """Stamp of everything that a file's documents depend on, such as its absolute path."""
         options = (self._format.encoding, self._format.generated)
         status = file.status
-        facts = (self._path_inside(file, reading), status.st_size, status.st_mtime_ns)
+        path = self.place if self.is_alone else f"{self.place}/{file.relative}"
+        facts = (path, status.st_size, status.st_mtime_ns)
         return stamp_of(max(status.st_mtime_ns, status.st_ctime_ns), *options, *facts)
 
     def _of_file(

@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 import weakref
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -253,12 +253,14 @@ class Reading:
     prefix : prefix of generated ids and of ids that are paths; None for the source's default.
     place : digest of the source's location; empty to record no origins.
     inside : path of this folder or file within a folder that the index knows.
+    parts : earlier prefix of a folder or file that became part of this folder -> its path in it.
     known : origins of documents in the index, whose files need not be read again.
     """
 
     prefix: str | None = None
     place: str = ""
     inside: str = ""
+    parts: Mapping[str, str] = field(default_factory=dict)
     known: Set[str] = frozenset()
 
     def origin(self, stamp: str) -> str:
