@@ -53,7 +53,7 @@ APPENDED_AT_ONCE = 1024
 def commit_deletion(change: Change, documents: Rows, undo: Undo = "alone") -> None:
     """Delete documents, given by their first rows, and commit."""
     if len(documents):
-        rows = change.document_rows().all_rows(documents)
+        rows = change.document_rows.all_rows(documents)
         change.commit(change.next_state(), delete=rows, undo=undo)
 
 
@@ -93,10 +93,10 @@ def add_prepared(
     new = prepared.new
     change.new = new
     stop = old.rows + new.row_count
-    rows = change.document_rows(stop)
     row_of = prepared.comparison.rows
     replaced_documents = [row_of[each.id] for each in new.documents if each.id in row_of]
-    replaced = rows.all_rows(np.union1d(np.array(replaced_documents, dtype=np.int64), gone))
+    documents = np.union1d(np.array(replaced_documents, dtype=np.int64), gone)
+    replaced = change.document_rows.all_rows(documents)
     deletion_count = old.deletion_count + len(replaced)
     state = replace(change.next_state(), rows=stop, deletion_count=deletion_count)
     if not old.waits:
@@ -104,7 +104,7 @@ def add_prepared(
 
     # Words: use those that were indexed beforehand, if nobody has committed since.
     is_same = before.manifest == prepared.comparison.snapshot.manifest
-    state = with_words(change, state, replaced, written=prepared.words if is_same else None)
+    state = with_words(change, state, prepared.words if is_same else None)
 
     # The log, and the vectors, unless others wait for theirs.
     state = with_blocks(Log(change.path, old.log, old.rows), state, new.blocks)

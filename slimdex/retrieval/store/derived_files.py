@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from slimdex.errors import CorruptError
-from slimdex.indexes.arrays import NO_ROWS, Rows, batches, from_row, merge_rows
+from slimdex.indexes.arrays import NO_ROWS, Rows, batches, from_row
 from slimdex.system.progress import progress
 
 from ..lexical.word_index import WordIndex, would_merge, write_extended
@@ -69,40 +69,29 @@ def new_columns(store: DocumentStore, path: Path, rows: range) -> ColumnFile:
         return write_columns(connection, path, rows, [*store.columns.items()], parts)
 
 
-def with_words(change: Change, state: State, deleted: Rows, written: Path | None = None) -> State:
+def with_words(change: Change, state: State, written: Path | None = None) -> State:
     """Extend the lexical index to all rows of the next state; return the state that names it.
 
-    Very few new rows stay out of it: searches index them in memory.
-
-    Parameters
-    ----------
-    deleted : rows that this commit deletes.
-    written : a folder to which `write_words` has written the extended index; None if it has not.
+    Very few new rows stay out of it: searches index them in memory. `written` is a folder to which
+    `write_words` has written the extended index; None if it has not.
     """
     base = change.base
-    rows = base.state.lexical_rows
-    if state.words is None or state.rows == rows:
+    if state.words is None or state.rows == base.state.lexical_rows:
         return state
     if may_be_late(base, change.new):
-        return replace(state, words_rows=rows)
+        return replace(state, words_rows=base.state.lexical_rows)
     name = state.new_name("words")
     if written is not None:
         os.replace(written, change.path / name)
     else:
-        added = _texts_from(base, change.new, rows, merge_rows(base.deleted, deleted))
-        write_extended(change.path / state.words, rows, change.path / name, added)
+        write_words(base, change.new, change.path / name)
     return replace(state, words=name, words_rows=None)
 
 
-def _texts_from(
-    snapshot: Snapshot, new: NewDocuments, start: int, deleted: Rows
-) -> Iterator[tuple[str, str]]:
-    """Id and text of each row from `start` on, then of each row of new documents.
-
-    Both are empty for deleted rows.
-    """
-    stop = snapshot.state.rows
-    yield from rows_with_text(snapshot.store, start, stop, deleted)
+def _late_and_new(snapshot: Snapshot, new: NewDocuments) -> Iterator[tuple[str, str]]:
+    """Id and text of each row that the lexical index lacks, then of each row of new documents."""
+    state = snapshot.state
+    yield from rows_with_text(snapshot.store, state.lexical_rows, state.rows, snapshot.deleted)
     count = new.row_count
     for number, id_and_text in enumerate(new.ids_and_contents(), 1):
         yield id_and_text
@@ -128,8 +117,8 @@ def may_be_late(snapshot: Snapshot, new: NewDocuments) -> bool:
 def write_words(snapshot: Snapshot, new: NewDocuments, path: Path) -> Path:
     """Extend a snapshot's lexical index by its later rows and new documents, in another folder."""
     state = snapshot.state
-    rows = _texts_from(snapshot, new, state.lexical_rows, snapshot.deleted)
-    write_extended(snapshot.path / str(state.words), state.lexical_rows, path, rows)
+    words = snapshot.path / str(state.words)
+    write_extended(words, state.lexical_rows, path, _late_and_new(snapshot, new))
     return path
 
 

@@ -14,6 +14,7 @@ from dataclasses import replace
 from slimdex.errors import CorruptError, SlimdexError
 from slimdex.indexes.arrays import NO_ROWS, Rows
 from slimdex.system.append_only import BLOCK_BYTES, digests_after_growth
+from slimdex.system.once import cached_property
 from slimdex.system.workers import IN_THIS_PROCESS, Workers
 
 from .columns import merge_columns, to_merge, write_columns
@@ -61,10 +62,7 @@ class Change:
         self.new: NewDocuments = NO_DOCUMENTS
         self.new_textless = NO_ROWS
         self.origins = dict[int, str | None]()
-        self._document_rows: DocumentRows | None = None  # with those of `new`
         self._publish = publish
-        self._deleted = NO_ROWS
-        self._restored = NO_ROWS
         self._checksums = base.manifest.checksums
 
     @property
@@ -78,18 +76,11 @@ class Change:
         """The state to commit next, with a new generation."""
         return replace(self.state, generation=self.state.generation + 1)
 
-    def document_rows(self, stop: int | None = None) -> DocumentRows:
-        """Which documents have several rows, among the committed rows or all rows before `stop`.
-
-        Rows after the committed ones are those of `new`.
-        """
-        known = self.base.document_rows
-        first = self.base.state.rows
-        if stop is None or stop <= first:
-            return known
-        if self._document_rows is None:  # made once: a second time would copy all
-            self._document_rows = known.with_later(self.new.document_rows(first))
-        return self._document_rows
+    @cached_property
+    def document_rows(self) -> DocumentRows:
+        """Which documents have several rows, once `new` has the new ones."""
+        new = self.new.document_rows(self.base.state.rows)
+        return self.base.document_rows.with_later(new)
 
     def replace_block(self, file: str, block: int, sha256: str) -> None:
         """Give one block of a file another checksum."""
@@ -118,15 +109,10 @@ class Change:
 
         Raises `OSError` if the disk failed: the manifest shows whether it is committed.
         """
-        # The next manifest.
         self.base.store.engine.ensure_here()
         if state is not None:
             self.state = state
-        self._deleted = delete
-        self._restored = restore
-        manifest = self._following(undo)
-
-        # Publish it.
+        manifest = self._following(undo, delete, restore)
         self._publish(manifest, loaded)
         self.state = manifest.state
 
@@ -140,27 +126,26 @@ class Change:
         state = old.with_undo(state, self.path, "never")
         self._publish(replace(manifest, state=state).with_new_name(old.commits), loaded)
 
-    def _following(self, undo: Undo) -> Manifest:
+    def _following(self, undo: Undo, deleted: Rows, restored: Rows) -> Manifest:
         """Write the remaining files, and return the manifest to commit."""
         # The state, with origins and columns.
         old = self.base.manifest
         generation = max(self.state.generation, old.state.generation)
         state = replace(self.state, version=old.state.version + 1, generation=generation)
-        is_moved = len(self._deleted) + len(self._restored) > 0
+        is_moved = len(deleted) + len(restored) > 0
         state = old.with_undo(state, self.path, undo, is_moved)
         state = self._with_columns(self._with_origins(state))
 
-        # The sets of rows.
+        # The sets of rows, and their files.
         manifest = old.next_commit(
             state,
             dict(self.columns),
-            deleted=self._deleted,
-            restored=self._restored,
+            deleted=deleted,
+            restored=restored,
             textless=self.new_textless,
-            document_rows=self.document_rows(state.rows),
+            document_rows=self.document_rows,
         )
-
-        manifest = self._with_row_files(manifest)
+        manifest = self._with_row_files(manifest, deleted, restored)
 
         # If these two steps fail, for example on a full disk, a later commit repeats them.
         with suppress(OSError, SlimdexError):
@@ -235,13 +220,13 @@ class Change:
         files = state.files | {IDS: record}
         return replace(manifest, state=replace(state, files=files, id_rows=state.rows))
 
-    def _with_row_files(self, manifest: Manifest) -> Manifest:
+    def _with_row_files(self, manifest: Manifest, deleted: Rows, restored: Rows) -> Manifest:
         """Append the flags of new rows, and what this change deletes and restores."""
         state = manifest.state
         flags, deletions = flag_files(self.path, self.base.state)
         if self.base.state.rows < state.rows:
             flags.append(manifest.row_sets.flags(self.base.state.rows, state.rows))
-        entries = deletion_entries(self._deleted, self._restored)
+        entries = deletion_entries(deleted, restored)
         if len(entries):
             deletions.append(entries.tobytes())
         count = self.base.state.deletion_count + len(entries)
