@@ -56,6 +56,21 @@ def file_of(collection: Collection) -> str:
     return collection.index.state.files["moments"].name
 
 
+def test_moments_are_written_again_once_many_rows_are_late(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "MOST_UNCOUNTED", 4)
+    with opened(path) as collection:
+        name = file_of(collection)
+        collection.add([Document("late", "one more")])
+        collection.delete(["id1", "id2"])
+        assert file_of(collection) == name
+        collection.add([Document("later", "another"), Document("latest", "the last")])
+        assert file_of(collection) != name
+        assert collection.index.state.moments_rows == collection.index.state.encoded
+        check(collection)
+
+
 any_changes = st.lists(
     st.tuples(st.just("add"), st.sets(st.integers(0, 90), min_size=1, max_size=6))
     | st.tuples(st.just("delete"), st.sets(st.integers(0, 90), min_size=1, max_size=4))
