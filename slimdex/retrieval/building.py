@@ -106,7 +106,8 @@ def enter_folder(path: Path, folder: Path, **opening: Any) -> AdditionReport:
     """Bring the index of a folder up to date to search it, and encode some seconds.
 
     If there is no index at `path`, create one; else sync it with the sources that it was built
-    from, or with the folder if these are not known. Other processes may do the same meanwhile.
+    from, or with the folder if these are not known or gone, as after a move. Other processes may do
+    the same meanwhile.
 
     `opening` : see `Index.open`.
     """
@@ -117,7 +118,7 @@ def enter_folder(path: Path, folder: Path, **opening: Any) -> AdditionReport:
         index = Index.open(path, **opening)
     with closing(index), _closing_on_error(index, remove=is_new):
         sources: AnySources = added_sources(path, index.state.origins)
-        if not sources.specs:
+        if not any(map(os.path.exists, sources.specs)):
             sources = SourceRequest([os.path.abspath(folder)])
         with _alone(path, index.wait):
             added = sync(index, sources.open(), encode=False)

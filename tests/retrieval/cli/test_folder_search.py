@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +108,21 @@ def test_a_folder_that_cant_hold_an_index_has_it_in_the_cache(
     assert not Path("notes/.slimdex").exists()
     (cached,) = (tmp_path / "cache").glob("folder-*")
     assert found(notes, "notes/") == first == found(notes, str(cached)) == built(notes, "x.index")
+
+
+@pytest.mark.parametrize("move", [os.rename, shutil.copytree])
+def test_a_folder_that_has_moved_is_searched_where_it_is(
+    notes: Runner, move: Callable[[str, str], object]
+) -> None:
+    """With the index in it, and no text is encoded again."""
+    first = found(notes, "notes/")
+    move("notes", "moved")
+    Path("moved/new.md").write_text("A parrot in its cage.")
+    assert notes.found("moved/ parrot cage")[0]["id"] == "new.md"
+    info = notes("info moved/.slimdex --json").json
+    assert (info["documents"], info["encoded"]) == (len(NOTES) + 1, len(NOTES) + 1)
+    best = [hits[0][0] for hits in found(notes, "moved/")]
+    assert best == [hits[0][0] for hits in first]
 
 
 def test_what_names_a_folder(notes: Runner) -> None:
