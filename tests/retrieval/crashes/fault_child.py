@@ -340,8 +340,9 @@ def observed(collection: Collection) -> Seen:
     return {
         "words": [sorted(hit.id for hit in hits if hit.found_by != "meaning") for hits in worded],
         "documents": {each.id: [each.text, each.metadata] for each in collection},
+        # Not in their order: words of deleted documents count, so it tells what was done twice.
         "answers": [
-            [[hit.id, hit.start, round(hit.similarity, 4)] for hit in hits] for hits in found
+            sorted([hit.id, hit.start, round(hit.similarity, 4)] for hit in hits) for hits in found
         ],
     }
 
