@@ -27,7 +27,7 @@ LOCAL_NORMALIZERS = ("BertNormalizer", "Lowercase", "NFC", "NFD", "StripAccents"
 LOCAL_SPLITTERS = ("BertPreTokenizer", "Whitespace", "WhitespaceSplit")
 LOCAL_MODELS = ("WordPiece", "WordLevel")
 PIECE = re.compile(r"[^ \t\n\r]+")
-"""What is between characters that these tokenizers treat as spaces."""
+"""A piece: characters without a space, a tab or a line break among them."""
 BETWEEN = "\n"
 """Token between pieces that are tokenized as one text: no piece contains it."""
 ID = np.dtype(np.int32)
