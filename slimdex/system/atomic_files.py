@@ -42,7 +42,6 @@ ENDINGS = {
     "rescorer": ("safetensors",),
     "codes": ("faiss",),
     "words": ("tantivy",),
-    "before": ("bin",),
     "columns": ("parquet",),
     "origins": ("json",),
     "ids": ("bin",),

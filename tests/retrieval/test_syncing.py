@@ -31,6 +31,7 @@ from tests.building import add as add_sources
 from tests.building import build
 from tests.chance import CHANCE, sweep
 from tests.encoders import ReadingEncoder
+from tests.retrieval.word_documents import stop_after_first_vectors
 
 PLAIN = Settings(beta=0.0, gamma=0.0, reducer="identity", kind="flat", candidates=5)
 LONG = " ".join(f"sentence number {i} has a few words." for i in range(12))
@@ -304,10 +305,7 @@ def test_what_an_interrupted_sync_has_encoded_is_kept(
         monkeypatch.setattr(f"slimdex.retrieval.ingest.encode.{name}", 1)
     monkeypatch.setattr("slimdex.retrieval.ingest.batches.MOST_DOCUMENTS", 1)
     with monkeypatch.context() as patch:
-        patch.setattr(
-            "slimdex.retrieval.ingest.encode.replace",
-            lambda *a, **k: (_ for _ in ()).throw(Stopped),
-        )
+        stop_after_first_vectors(patch, Stopped())
         with pytest.raises(Stopped):
             synced("notes", by=(before := encoder()))
     assert len(before.encoded) == 1

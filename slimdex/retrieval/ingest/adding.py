@@ -12,16 +12,15 @@ from numpy.typing import ArrayLike
 
 from slimdex.errors import InputError, SlimdexError
 from slimdex.indexes.arrays import Rows
-from slimdex.system.atomic_files import FileRecord
 from slimdex.system.progress import note, progress
 
 from ..index import Index
 from ..sources.given_vectors import DocumentVectors, as_vectors
 from ..sources.tabular.records import as_documents
 from ..store.column_facts import widening_notes
-from ..store.manifest import Undo
-from ..store.next_commit import Change
+from ..store.next_commit import Change, Undo
 from ..store.snapshot import Snapshot
+from ..store.state import Before
 from . import writer
 from .addition import (
     Addition,
@@ -140,7 +139,7 @@ def add(index: Index, addition: Addition, *, encode: bool = True) -> AdditionRep
     columns_before = index.snapshot.columns
     addition = replace(addition, first_row=index.state.rows)
     added = AdditionReport()
-    before: FileRecord | None = None  # the manifest before the first batch
+    before: Before | None = None  # the first batch
     batches = Batches(addition.documents, addition.vectors)
     try:
         for batch in batches:
@@ -172,17 +171,17 @@ def _add_batch(
     index: Index,
     addition: Addition,
     batch: Batch,
-    before: FileRecord | None,
+    before: Before | None,
     *,
     encodes: bool,
-) -> tuple[AdditionReport, FileRecord | None]:
+) -> tuple[AdditionReport, Before | None]:
     """Prepare the documents of a batch without the writer lock, then commit them under it.
 
     `addition` holds the documents of this batch only. If they are all and few, they are encoded
     first, if `encodes`: one commit has both. All batches are undone together, unless others have
-    changed the index in between, so that `before` is not the manifest that undoing restores.
+    changed the index in between, so that undoing does not restore `before`.
 
-    Returns counts of documents, and the manifest that undoing restores now.
+    Returns counts of documents, and what undoing restores now.
     """
     encodes_now = encodes and batch.is_only and batch.characters <= MOST_ENCODED_FIRST
     with ExitStack() as stack:
@@ -196,7 +195,7 @@ def _add_batch(
         if not prepared.comparison.holds_for(index.snapshot):
             prepared = prepare(index, addition, stack, encodes=encodes_now)
         with index.change() as change:
-            is_ours = before is not None and change.base.state.files.get("before") == before
+            is_ours = before is not None and change.base.state.before == before
             undo: Undo = "with the last" if is_ours else "alone"
 
             # Documents that are gone or have a new id. Look them up again if others have committed.
@@ -204,11 +203,9 @@ def _add_batch(
             is_newest = prepared.comparison.snapshot.manifest == change.base.manifest
             if addition.missing is not None and not is_newest:
                 gone = addition.missing(change.base.store)
-            is_part = not batch.is_last
-            added = _commit_prepared(change, addition, prepared, gone, undo, is_part=is_part)
-            after = change.state.files.get("before")
-            if after == change.base.state.files.get("before"):
-                after = before
+            added = _commit_prepared(change, addition, prepared, gone, undo)
+            is_first = change.state.before != change.base.state.before
+            after = change.state.before if is_first else before
         if len(gone):
             added = replace(added, moved=index.store.count_again(gone, addition.first_row))
         return added, after
@@ -220,13 +217,8 @@ def _commit_prepared(
     prepared: PreparedBatch,
     gone: Rows,
     undo: Undo,
-    *,
-    is_part: bool,
 ) -> AdditionReport:
-    """Commit prepared documents, and delete those that are gone.
-
-    `is_part` says whether the addition has other batches.
-    """
+    """Commit prepared documents, and delete those that are gone."""
     # Record new origins of folders and files, whose places may have changed.
     store = change.base.store
     comparison = prepared.comparison
@@ -240,7 +232,7 @@ def _commit_prepared(
 
     # Commit only what differs.
     if len(prepared.new):
-        return writer.add_prepared(change, prepared, gone, undo, is_part=is_part)
+        return writer.add_prepared(change, prepared, gone, undo)
     if len(gone):
         writer.commit_deletion(change, gone, undo)
     elif change.is_needed:

@@ -15,7 +15,7 @@ from time import monotonic
 import numpy as np
 
 from slimdex.errors import InUseError, SlimdexError
-from slimdex.indexes.arrays import Rows, contains, from_row
+from slimdex.indexes.arrays import NO_ROWS, Rows, from_row, without
 from slimdex.system.progress import progress_within
 from slimdex.system.workers import IN_THIS_PROCESS
 
@@ -24,10 +24,9 @@ from ..index import Index
 from ..store.manifest import Manifest
 from ..store.row_flags import changed_since
 from ..store.snapshot import Snapshot
-from ..store.state import State
 from . import writer
 from .addition_report import AdditionReport
-from .fitting import refit
+from .fitting import finish_fit, is_fit_due, refit, renew_moments
 from .text_vectors import EncodedTexts, StoredTexts, encode
 
 SECONDS = 10.0
@@ -94,7 +93,7 @@ def encode_waiting(index: Index, seconds: float = inf) -> AdditionReport:
 
     Others who encode meanwhile are waited for. After `seconds`, the rest is left to the next call.
 
-    Returns how many texts were encoded, and how they were read, with the notes of the fit.
+    Returns how many texts were encoded, and how they were read, with notes about the first fit.
     Raises `EncodingError` if the encoder fails, and `InUseError` if others get no further for
     longer than the index waits: then the other rows still wait.
     """
@@ -102,14 +101,13 @@ def encode_waiting(index: Index, seconds: float = inf) -> AdditionReport:
     end = monotonic() + seconds
     encoded = index.state.encoded
     since = monotonic()
+    report = AdditionReport()
     try:
-        while _is_behind(index.state, goal) and monotonic() < end:
+        while index.read(_is_behind, goal) and monotonic() < end:
             try:
                 with index.encoding():
-                    report = encode_until(index, goal, end)
-                    # The notes of an earlier fit do not hold any more.
-                    notes = _finish_fit(index)
-                    return report if notes is None else replace(report, notes=notes)
+                    report += encode_until(index, goal, end)
+                    report = replace(report, notes=finish_fit(index))
             except InUseError:
                 now = index.state.encoded
                 if now == encoded and monotonic() - since >= index.wait:
@@ -120,12 +118,14 @@ def encode_waiting(index: Index, seconds: float = inf) -> AdditionReport:
     except SlimdexError as error:
         error.add_note(index.snapshot.unfinished)
         raise
-    return AdditionReport()
+    renew_moments(index)
+    return report
 
 
-def _is_behind(state: State, goal: int) -> bool:
+def _is_behind(snapshot: Snapshot, goal: int) -> bool:
     """Whether rows before `goal` wait, or a fit of all rows."""
-    return state.encoded < min(goal, state.rows) or (not state.waits and state.is_provisional)
+    state = snapshot.state
+    return state.encoded < min(goal, state.rows) or is_fit_due(snapshot)
 
 
 def encode_until(index: Index, goal: int, end: float = inf) -> AdditionReport:
@@ -145,17 +145,26 @@ def encode_until(index: Index, goal: int, end: float = inf) -> AdditionReport:
         with index.change() as change:
             if not _is_next(change.base.manifest, rows):
                 continue  # others have renumbered the rows, or replaced the encoder
-            notes = writer.commit_vectors(change, encoded.vectors)
-        report += replace(encoded.report, notes=notes)
+            writer.commit_vectors(change, encoded.vectors)
+        if index.state.settings is None and index.snapshot.searchable_count >= LEAST_ROWS:
+            refit(index, index.state.requested, "with the last")
+        report += encoded.report
     return report
 
 
 def _deleted_texts(snapshot: Snapshot) -> StoredTexts:
-    """The texts of documents that were replaced or deleted since rows wait, and had vectors."""
+    """The texts of documents that the last change replaced or deleted, if they have vectors."""
+    documents = snapshot.document_rows.first_rows(_last_deleted(snapshot))
+    return StoredTexts.of(snapshot.store, documents)
+
+
+def _last_deleted(snapshot: Snapshot) -> Rows:
+    """Rows that the last change deleted, and undoing it restores."""
     state = snapshot.state
-    rows, _ = changed_since(snapshot.path, state, state.deletions_before)
-    had_vectors = rows[: np.searchsorted(rows, state.encoded_before)]
-    return StoredTexts.of(snapshot.store, snapshot.document_rows.first_rows(had_vectors))
+    if state.before is None:
+        return NO_ROWS
+    deleted, _ = changed_since(snapshot.path, state, state.before.deletions)
+    return deleted[deleted < state.before.rows]
 
 
 def next_rows(snapshot: Snapshot, first: int, limit: int) -> RowsToEncode:
@@ -163,7 +172,7 @@ def next_rows(snapshot: Snapshot, first: int, limit: int) -> RowsToEncode:
 
     A long document may be left half encoded.
     """
-    deleted = set(_deleted_for_good(snapshot, first).tolist())
+    deleted = set(without(from_row(snapshot.deleted, first), _last_deleted(snapshot)).tolist())
     ids = list[str]()
     texts = list[str]()
     characters = 0
@@ -183,20 +192,6 @@ def _texts_from(snapshot: Snapshot, first: int) -> Iterator[tuple[int, str, str]
         for row, text in enumerate(record.contents, start):
             if row >= first:
                 yield row, record.document.id, text
-
-
-def _deleted_for_good(snapshot: Snapshot, first: int) -> Rows:
-    """Rows from `first` on that were deleted before the last change: undoing restores none.
-
-    If that change can't be undone, all deleted rows from there on.
-    """
-    deleted = from_row(snapshot.deleted, first)
-    record = snapshot.state.files.get("before")
-    if record is not None and len(deleted):
-        before = Manifest.read(snapshot.path, record.name)
-        is_later = deleted >= before.state.rows
-        return deleted[is_later | contains(before.deleted, deleted)]
-    return deleted
 
 
 def _is_next(now: Manifest, rows: RowsToEncode) -> bool:
@@ -220,14 +215,3 @@ def counting(rows: RowsToEncode, start: int) -> Iterator[None]:
 
     with progress_within(of_all):
         yield
-
-
-def _finish_fit(index: Index) -> list[str] | None:
-    """Fit a new index to all its documents, if its fit is of the first ones.
-
-    Returns the notes of the fit; None if there was none.
-    """
-    state = index.state
-    if state.waits or not state.is_provisional or not index.snapshot.searchable_count:
-        return None
-    return refit(index, state.requested, "with the last")

@@ -9,7 +9,11 @@ import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
+
 from slimdex.errors import CorruptError, InputError
+from slimdex.indexes.arrays import without
+from slimdex.indexes.codes.kinds import FLAT
 from slimdex.indexes.reducers.moments import Moments
 from slimdex.indexes.search.reduced_index import ReducedIndex
 from slimdex.indexes.settings import Settings
@@ -17,28 +21,39 @@ from slimdex.indexes.vectors.row_formats import FLOAT32
 from slimdex.indexes.vectors.vector_file import VectorFile
 
 from ..index import Index
-from ..store.index_files import encode_rows, fit, save_codes
-from ..store.manifest import Manifest, Undo
-from ..store.next_commit import Change
-from ..store.snapshot import IndexInMemory
+from ..store.index_files import encode_rows, fit, save_codes, with_moments
+from ..store.manifest import Manifest
+from ..store.next_commit import Change, Undo
+from ..store.snapshot import IndexInMemory, Snapshot
 from ..store.state import State
 from ..store.work_folder import work_folder
 
-ROLES = ("reducer", "rescorer", "codes")
+ROLES = ("moments", "reducer", "rescorer", "codes")
 """Files that a fit writes, besides the norms."""
+MOST_UNCOUNTED = 1024
+UNCOUNTED_SHARE = 64
+"""The moments are written again once more than `MOST_UNCOUNTED` rows, and one in `UNCOUNTED_SHARE`,
+were added or deleted since. Until then, these rows are added and subtracted whenever the moments
+are needed."""
 
 
 @dataclass(frozen=True)
 class FitResult:
-    """A fit of a snapshot's rows: the index in memory, with notes for the user.
+    """A fit of a snapshot's rows.
 
-    The state is the snapshot's, but with the settings, the figures and the files of the fit, which
-    are in the folder.
+    Attributes
+    ----------
+    before : the manifest of the snapshot.
+    state : the state to commit, with the settings, the figures and the files of the fit.
+    folder : where these files are.
+    index : in memory.
+    notes : for the user.
     """
 
+    before: Manifest
     state: State
-    index: ReducedIndex
     folder: Path
+    index: ReducedIndex
     notes: list[str]
 
 
@@ -51,56 +66,126 @@ def reduce(index: Index, settings: Settings) -> list[str]:
 def refit(index: Index, settings: Settings, undo: Undo = "alone") -> list[str]:
     """Fit reducer, metric and codes with other settings; returns notes for the user.
 
-    Rows that others add during the fit are coded with it. If others renumber the rows, or
-    replace their vectors, it starts over. `undo`: see `Change.commit`.
+    While rows wait for their vectors, the fit is exact, and made again later. Rows that others add
+    during the fit are coded with it. If others renumber the rows, or replace their vectors, it
+    starts over. `undo`: see `Change.commit`.
     """
-    restart_notes = list[str]()
+    restarts = list[str]()
     while True:
-        if not len(index.snapshot):
+        if not index.snapshot.searchable_count:
             raise InputError(f"{index.path} holds no documents; expected some to fit on")
-        with work_folder(index.path) as folder:
-            fit_and_manifest = _fit(index, settings, folder)
-            if fit_and_manifest is not None:
-                fitted, before = fit_and_manifest
-                with index.change() as change:
-                    if change.base.manifest.keeps_rows_of(before):
-                        commit_notes = commit_fit(change, fitted, change.next_state(), undo)
-                        return [*fitted.notes, *restart_notes, *commit_notes]
-        restart_notes = [
+        notes = try_fit(index, settings, undo)
+        if notes is not None:
+            return [*notes, *restarts]
+        restarts = [
             "others compacted or migrated the index during the fit, or undid a change: it "
             "started over"
         ]
 
 
-def _fit(index: Index, settings: Settings, folder: Path) -> tuple[FitResult, Manifest] | None:
-    """Fit the newest commit, writing to a folder; return the fit, and the manifest of this commit.
+def finish_fit(index: Index) -> list[str]:
+    """Fit again if the vectors require it; returns notes for the user about a first fit."""
+    state = index.state
+    if not index.read(is_fit_due):
+        return []
+    notes = refit(index, state.requested, "with the last")
+    return notes if state.settings is None or state.is_provisional else []
+
+
+def is_fit_due(snapshot: Snapshot) -> bool:
+    """Whether all rows have vectors, which require another fit.
+
+    There was none, or only of the first rows; or none of the rows that the reducer was fitted on is
+    left; or a small index has grown, whose settings differ from the requested ones for want of
+    rows.
+    """
+    state = snapshot.state
+    if state.waits or not snapshot.searchable_count:
+        return False
+    if state.settings is None or state.is_provisional:
+        return True
+    fitted = int(state.fit["rows"])
+    if np.searchsorted(snapshot.hidden, fitted) == fitted:
+        return True
+    if state.requested.matches(state.settings, state.dim):
+        return False
+    try:
+        return state.requested.fitted(snapshot.moments())[0] != state.settings
+    except InputError:  # deletions left fewer dimensions than were asked for
+        return False
+
+
+def renew_moments(index: Index) -> None:
+    """Write the moments of all rows again, if many were added or deleted since."""
+    state = index.state
+    late = state.encoded - state.moments_rows + state.deletion_count - state.moments_deletions
+    if late > max(MOST_UNCOUNTED, state.moments_rows // UNCOUNTED_SHARE):
+        with index.change() as change:
+            moments = change.base.moments()
+            change.commit(with_moments(change.path, change.next_state(), moments))
+
+
+def try_fit(
+    index: Index, settings: Settings, undo: Undo = "alone", *, replaces: bool = False
+) -> list[str] | None:
+    """Fit the vectors of the newest commit, and commit the fit; returns notes for the user.
+
+    With `replaces`, the vectors by another encoder replace the index's own. Returns None if others
+    renumber the rows, or replace or give up these vectors meanwhile.
+    """
+    with work_folder(index.path) as folder:
+        fitted = _fit(index, settings, folder, replaces)
+        if fitted is not None:
+            with index.change() as change:
+                state = _fitted_state(change.next_state(), replaces)
+                is_same = state is not None and state.vectors == fitted.state.vectors
+                if state and is_same and change.base.manifest.keeps_rows_of(fitted.before):
+                    return [*fitted.notes, *_commit_fit(change, fitted, state, undo)]
+    return None
+
+
+def _fitted_state(state: State, replaces: bool) -> State | None:
+    """The state whose vectors are fitted; None if those by another encoder were given up."""
+    return state.replaced() if replaces else state
+
+
+def _fit(index: Index, settings: Settings, folder: Path, replaces: bool) -> FitResult | None:
+    """Fit the vectors of the newest commit; the files are written to a folder.
 
     Returns None if others replace its rows meanwhile.
     """
-    before, moments = index.read(lambda snapshot: (snapshot.manifest, snapshot.moments()))
+
+    def read(snapshot: Snapshot) -> tuple[Manifest, State | None, Moments]:
+        state = _fitted_state(snapshot.state, replaces)
+        if not replaces or state is None:
+            return snapshot.manifest, state, snapshot.moments()
+        live = without(np.arange(state.rows), snapshot.hidden)
+        moments = snapshot.moments_of(live, state.vector_file(index.path))
+        return snapshot.manifest, state, moments
+
+    before, state, moments = index.read(read)
+    if state is None:
+        return None
     try:
-        state = replace(before.state, requested=settings)
-        return fit_in(folder, index, state, moments), before
+        requested = settings.checked(state.dim)
+        fitted, notes = requested.fitted(moments)
+        if state.waits:  # exact, since the first rows may be too few to train the kind
+            fitted = replace(fitted, kind=FLAT.name)
+            notes = []
+        state = with_moments(folder, replace(state, requested=requested), moments)
+        vectors = state.vector_file(index.path)
+        state = fit(folder, state, vectors, moments, fitted)
+        if state.waits:
+            state = replace(state, fit=state.fit | {"provisional": 1})
+        reduced_index, state = encode_rows(folder, state, vectors, index.workers)
+        return FitResult(before, state, folder, reduced_index, notes)
     except (CorruptError, OSError):
         if index.snapshot.manifest.keeps_rows_of(before):
             raise
         return None
 
 
-def fit_in(folder: Path, index: Index, state: State, moments: Moments) -> FitResult:
-    """Fit a state's vectors, which have these moments, by its requested settings.
-
-    The files are written to `folder`.
-    """
-    requested = state.requested.checked(state.dim)
-    settings, notes = requested.fitted(moments)
-    vectors = state.vector_file(index.path)
-    state = fit(folder, replace(state, requested=requested), vectors, moments, settings)
-    reduced_index, state = encode_rows(folder, state, vectors, index.workers)
-    return FitResult(state, reduced_index, folder, notes)
-
-
-def commit_fit(change: Change, fitted: FitResult, state: State, undo: Undo = "alone") -> list[str]:
+def _commit_fit(change: Change, fitted: FitResult, state: State, undo: Undo) -> list[str]:
     """Commit a fit with the next state, whose rows may be more; returns notes for the user."""
     path = change.path
     fitted_state = fitted.state
@@ -108,7 +193,9 @@ def commit_fit(change: Change, fitted: FitResult, state: State, undo: Undo = "al
         state,
         requested=fitted_state.requested,
         settings=fitted_state.settings,
-        fit=fitted_state.fit | ({"provisional": 1} if fitted_state.waits else {}),
+        fit=fitted_state.fit,
+        moments_rows=fitted_state.moments_rows,
+        moments_deletions=fitted_state.moments_deletions,
         certificate=None,
     )
 

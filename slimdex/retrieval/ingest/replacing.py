@@ -7,28 +7,20 @@ them, and one commit replaces vectors, encoder and fit.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import inf
 from time import monotonic
 
-import numpy as np
-
-from slimdex.errors import CorruptError, InputError
-from slimdex.indexes.arrays import Matrix, Rows, batches, without
-from slimdex.indexes.reducers.moments import Moments
-from slimdex.indexes.vectors.vector_file import VectorFile
+from slimdex.errors import InputError
 
 from ..encoders.adapters import plain_spec
 from ..encoders.base import Encoder, as_recorded, is_same_encoder
 from ..index import Index
-from ..store.index_files import with_moments
 from ..store.next_commit import Change
 from ..store.snapshot import Snapshot
-from ..store.state import Replacement, State, center_text
-from ..store.work_folder import work_folder
-from .encode import Pace, RowsToEncode, counting, next_rows
-from .fitting import FitResult, commit_fit, fit_in
+from ..store.state import Replacement, center_text
+from .encode import Pace, RowsToEncode, counting, encode_waiting, next_rows
+from .fitting import try_fit
 from .text_vectors import NO_TEXTS, EncodedTexts, encode
 
 
@@ -55,8 +47,9 @@ def replace_vectors(index: Index, encoder: Encoder, seconds: float = inf) -> Rep
     while (replacement := index.state.replacement) is not None:
         total = index.state.rows
         if replacement.rows == total:
-            notes = _finish(index, pace)
+            notes = try_fit(index, index.state.requested, replaces=True)
             if notes is not None:
+                encode_waiting(index)  # what others have added during the fit
                 return ReplacementReport(total, total, finished=True, notes=tuple(notes))
             continue
         _encode_next(index, pace)
@@ -127,10 +120,11 @@ def _encode_next(index: Index, pace: Pace) -> None:
 
     rows = index.read(read)
     state = rows.manifest.state
-    if state.replacement is None:
+    new_state = state.replaced()
+    if new_state is None:
         return
     with counting(rows, 0):
-        encoded = encode(index, _with_new_vectors(state), rows.ids, rows.texts, NO_TEXTS)
+        encoded = encode(index, new_state, rows.ids, rows.texts, NO_TEXTS)
     pace.took(encoded)
     with index.change() as change:
         now = change.base.manifest
@@ -145,88 +139,10 @@ def _append(change: Change, encoded: EncodedTexts) -> None:
     replacement = state.replacement
     assert replacement is not None
     vectors = encoded.vectors.rows(0, len(encoded.vectors))
-    has_vector = np.flatnonzero(vectors.any(axis=1))
-    if not replacement.center and len(has_vector):
-        center = center_text(replacement.vectors, vectors[has_vector])
-        replacement = replace(replacement, center=center)
+    if not replacement.center:
+        replacement = replace(replacement, center=center_text(replacement.vectors, vectors))
 
     file = replacement.vector_file(change.path)
     file.append(vectors)
     state = replace(state, replacement=replace(replacement, rows=len(file)))
     change.commit(state)
-
-
-def _finish(index: Index, pace: Pace) -> list[str] | None:
-    """Fit the new vectors, and replace the old ones; return the notes of the fit.
-
-    Returns None, so that the caller tries again, if some rows have no new vector yet, or if others
-    renumber the rows or give up the migration during the fit.
-    """
-    with work_folder(index.path) as folder:
-        # Fit without the writer lock.
-        snapshot = index.snapshot
-        state = snapshot.state
-        if state.replacement is None or state.replacement.rows != state.rows:
-            return None
-        if not len(snapshot):
-            raise InputError(f"{index.path} holds no documents; expected some to fit on")
-        try:
-            moments = _moments(state.replacement.vector_file(index.path), _live_rows(snapshot))
-            fitted = fit_in(folder, index, _with_new_vectors(state), moments)
-        except (CorruptError, OSError):
-            if index.snapshot.manifest.keeps_rows_of(snapshot.manifest):
-                raise
-            return None  # others have renumbered the rows, and deleted these files
-
-        # Under the lock, encode what was added during the fit, and commit everything.
-        with index.turn():
-            now = index.snapshot.manifest
-            replacement = now.state.replacement
-            goes_on = replacement is not None and replacement.vectors == state.replacement.vectors
-            if not goes_on or not now.keeps_rows_of(snapshot.manifest):
-                return None
-            while (new := index.state.replacement) is not None and new.rows < index.state.rows:
-                _encode_next(index, pace)
-            with index.change() as change:
-                return _commit(change, fitted, snapshot, moments)
-
-
-def _commit(change: Change, fitted: FitResult, before: Snapshot, moments: Moments) -> list[str]:
-    """Commit the new encoder, its vectors and their fit; return notes for the user.
-
-    The fit and its moments are those of the snapshot `before`. Since then, rows may have been added
-    or deleted.
-    """
-    state = _with_new_vectors(change.next_state())
-    vectors = state.vector_file(change.path)
-    rows_before = _live_rows(before)
-    rows_now = _live_rows(change.base)
-    moments = moments.merge(_moments(vectors, without(rows_now, rows_before)))
-    moments = moments.subtract(_moments(vectors, without(rows_before, rows_now)))
-    return commit_fit(change, fitted, with_moments(change.path, state, moments))
-
-
-def _with_new_vectors(state: State) -> State:
-    """The state with the new encoder and its vectors, which are not fitted yet."""
-    new = state.replacement
-    assert new is not None
-    return replace(
-        state,
-        encoder=new.encoder,
-        dim=new.dim,
-        vectors=new.vectors,
-        center=new.center,
-        encoded=new.rows,
-        epoch=state.epoch + 1,
-        replacement=None,
-    )
-
-
-def _live_rows(snapshot: Snapshot) -> Rows:
-    """All rows with text of documents that are not deleted, in order."""
-    return without(np.arange(snapshot.state.rows), snapshot.hidden)
-
-
-def _moments(vectors: VectorFile, rows: Rows) -> Moments:
-    chunks: Iterator[Matrix] = (vectors.take(rows[part]) for part in batches(len(rows)))
-    return Moments.of(chunks, vectors.dim)

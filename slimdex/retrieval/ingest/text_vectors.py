@@ -174,8 +174,11 @@ def _known_vectors(
     row_of = stored.rows_of(snapshot.state, texts) if snapshot.state.epoch == state.epoch else {}
     if not row_of:
         return {}
-    vectors = snapshot.vectors().take(np.array([*row_of.values()], dtype=np.int64))
-    return dict(zip(row_of, vectors, strict=True))
+    # Rows that were deleted before they were encoded have zeros.
+    encoded = {text: row for text, row in row_of.items() if row < snapshot.state.encoded}
+    vectors = snapshot.vectors().take(np.array([*encoded.values()], dtype=np.int64))
+    pairs = zip(encoded, vectors, strict=True)
+    return {text: vector for text, vector in pairs if vector.any()}
 
 
 def digests_of(texts: Sequence[str]) -> list[bytes]:

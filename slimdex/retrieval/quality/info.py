@@ -75,7 +75,8 @@ def memory(snapshot: Snapshot) -> dict[str, float]:
     """
     index = snapshot.index
     state = snapshot.state
-    names = state.used_names - state.log_names - {state.words}
+    columns = {file.name for file in state.column_files}
+    names = state.file_names - state.log_names - columns - {state.words}
     disk = sum(size(snapshot.path / name) for name in names)
     return {
         "ram_bytes_per_vector": index.index.row_nbytes,

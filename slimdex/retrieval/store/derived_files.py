@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from slimdex.errors import CorruptError
-from slimdex.indexes.arrays import NO_ROWS, Rows, batches, from_row
+from slimdex.indexes.arrays import batches
 from slimdex.system.progress import progress
 
 from ..lexical.word_index import WordIndex, would_merge, write_extended
@@ -91,7 +91,7 @@ def with_words(change: Change, state: State, written: Path | None = None) -> Sta
 def _late_and_new(snapshot: Snapshot, new: NewDocuments) -> Iterator[tuple[str, str]]:
     """Id and text of each row that the lexical index lacks, then of each row of new documents."""
     state = snapshot.state
-    yield from rows_with_text(snapshot.store, state.lexical_rows, state.rows, snapshot.deleted)
+    yield from rows_with_text(snapshot.store, state.lexical_rows)
     count = new.row_count
     for number, id_and_text in enumerate(new.ids_and_contents(), 1):
         yield id_and_text
@@ -128,9 +128,7 @@ def with_new_words(snapshot: Snapshot, state: State, folder: Path, *, live: bool
     With `live`, deleted rows are left out.
     """
     name = state.new_name("words")
-    deleted = NO_ROWS if live else snapshot.deleted
-    rows = rows_with_text(snapshot.store, 0, snapshot.state.rows, deleted, live=live)
-    WordIndex.create(folder / name, rows)
+    WordIndex.create(folder / name, rows_with_text(snapshot.store, 0, live=live))
     return replace(state, words=name, words_rows=None)
 
 
@@ -145,19 +143,14 @@ def word_faults(path: Path, rows: int) -> list[str]:
 
 
 def rows_with_text(
-    store: DocumentStore, start: int, stop: int, deleted: Rows = NO_ROWS, *, live: bool = False
+    store: DocumentStore, start: int, *, live: bool = False
 ) -> Iterator[tuple[str, str]]:
-    """Id and text to encode of each row from `start` to before `stop`.
-
-    Both are empty for `deleted` rows. With `live`, rows of deleted documents are left out instead.
-    """
-    deleted_rows = set(from_row(store.manifest.deleted if live else deleted, start).tolist())
-    for number, (first, record) in enumerate(store.records(start, stop)):
-        for row, text in enumerate(record.contents, first):
-            if row not in deleted_rows:
-                yield record.document.id, text
-            elif not live:
-                yield "", ""
+    """Id and text to encode of each row from `start` on; with `live`, without deleted documents."""
+    total = store.rows - start
+    deleted = set(store.manifest.deleted.tolist()) if live else set[int]()
+    for number, (row, record) in enumerate(store.records(start)):
+        if row not in deleted:
+            yield from ((record.document.id, text) for text in record.contents)
         if number % READ_AT_ONCE == 0:
-            progress("indexing words", first - start, stop - start)
-    progress("indexing words", stop - start, stop - start)
+            progress("indexing words", row - start, total)
+    progress("indexing words", total, total)

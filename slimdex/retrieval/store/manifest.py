@@ -16,14 +16,12 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from secrets import token_hex
-from typing import Any, Literal
 
 from slimdex.errors import CorruptError, InputError, SlimdexError, UnreadableError
 from slimdex.indexes.arrays import Rows, merge_rows, without
 from slimdex.indexes.vectors.row_formats import FLOAT32
 from slimdex.indexes.vectors.vector_file import VectorFile
 from slimdex.system.append_only import AppendOnlyFile
-from slimdex.system.atomic_files import publish
 from slimdex.system.index_names import MANIFEST
 from slimdex.system.json_text import READABLE, parse_json
 
@@ -42,17 +40,12 @@ COMMITS = re.compile(rf"([0-9a-f]{{{COMMIT}}})*")
 NO_CHECKSUM = 2 * DIGEST * "0"
 """Of a block whose checksum is not known."""
 CHECKSUM = re.compile(rf"[0-9a-f]{{{2 * DIGEST}}}")
-Undo = Literal["alone", "with the last", "never"]
-"""Ways to undo a commit: see `Manifest.with_undo`."""
 Checksums = Mapping[str, Sequence[str]]
 """Name of an append-only file -> SHA-256 of each block, in hexadecimal."""
 
 
 def append_only_files(folder: Path, state: State) -> list[AppendOnlyFile]:
-    """The files of a state whose blocks have checksums in the manifest, with their committed sizes.
-
-    Files that only the previous state has are not included.
-    """
+    """The files whose blocks have checksums in the manifest, with their committed sizes."""
     vectors = state.vector_file(folder, 0)
     files = [AppendOnlyFile(vectors.path, state.encoded * vectors.row_bytes)]
     if state.norms:
@@ -171,38 +164,6 @@ class Manifest:
             state=state, columns=columns, row_sets=row_sets, checksums=self.checksums
         ).with_new_name(self.commits)
 
-    def with_undo(self, state: State, folder: Path, undo: Undo, is_moved: bool = False) -> State:
-        """Return the next state with what undoing it needs: this manifest, written to a file.
-
-        Parameters
-        ----------
-        state : the state to commit next.
-        undo : "alone"; "with the last" change; or "never", and then earlier changes can't be undone
-            either. A commit that changes neither documents nor files is always undone with the last
-            change, as is one that gives up the replacement of the vectors. One that replaces the
-            vectors, or prepares to do so, is never undone.
-        is_moved : True if documents are deleted or come back.
-        """
-        # Determine whether it can be undone, and whether alone.
-        old = self.state
-        files = {role: file for role, file in state.files.items() if role != "before"}
-        is_preparing = state.replacement not in (None, old.replacement)
-        has_other_vectors = (state.vectors, state.dim) != (old.vectors, old.dim)
-        if undo == "never" or is_preparing or has_other_vectors:
-            return replace(state, files=files, kept=[])
-        has_changed = is_moved or _contents(old) != _contents(state)
-        if undo == "with the last" or not has_changed:
-            return state  # it names the manifest before the last change
-
-        # Write this manifest to a file, and keep the files that it needs.
-        state = replace(state, generation=max(state.generation, old.generation + 1))
-        files_of_old = {role: file for role, file in old.files.items() if role != "before"}
-        used = replace(old, files=files_of_old, replacement=None)
-        name = state.new_name("before")
-        before = publish(folder / name, replace(self, checksums={}, commits="").write)
-        needed = sorted(used.used_names) if old.rows else []
-        return replace(state, files=files | {"before": before}, kept=needed)
-
     @classmethod
     def read(cls, folder: Path, name: str = MANIFEST, before: Manifest | None = None) -> Manifest:
         """Read the file of an index's folder.
@@ -289,12 +250,6 @@ class Manifest:
                 "commits": self.commits,
             }
         ).encode()
-
-
-def _contents(state: State) -> tuple[Any, ...]:
-    """Parts of a state that change with documents, settings or files."""
-    files = [state.files.get(role) for role in ("moments", "reducer", "rescorer", "codes")]
-    return state.rows, state.settings, state.norms, state.words, files
 
 
 def mark(folder: Path) -> tuple[int, int, int] | None:

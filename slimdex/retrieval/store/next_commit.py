@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from typing import Any, Literal
 
 from slimdex.errors import CorruptError, SlimdexError
 from slimdex.indexes.arrays import NO_ROWS, Rows
@@ -19,14 +20,16 @@ from slimdex.system.workers import IN_THIS_PROCESS, Workers
 
 from .columns import merge_columns, to_merge, write_columns
 from .ids import IDS, is_outgrown
-from .manifest import NO_CHECKSUM, Manifest, Undo, append_only_files
+from .manifest import NO_CHECKSUM, Manifest, append_only_files
 from .new_documents import NO_DOCUMENTS, NewDocuments
 from .origins import write_origins
 from .passages import DocumentRows
 from .row_flags import deletion_entries, flag_files
 from .snapshot import IndexInMemory, Snapshot
-from .state import LONGEST_TRAILING, MOST_TRAILING, ColumnFile, State
+from .state import LONGEST_TRAILING, MOST_TRAILING, Before, ColumnFile, State
 
+Undo = Literal["alone", "with the last", "never"]
+"""Ways to undo a commit: see `Change.commit`."""
 Publish = Callable[[Manifest, IndexInMemory | None], None]
 """Make a manifest the committed one, with its index if that is in memory."""
 
@@ -104,7 +107,10 @@ class Change:
         ----------
         state : by default `state`.
         delete, restore : rows to delete, and deleted ones that come back.
-        undo : how it can be undone: see `Manifest.with_undo`.
+        undo : "alone"; "with the last" change; or "never", and then earlier changes can't be
+            undone either. A commit that changes neither documents, fit nor words is always undone
+            with the last change. One that replaces the vectors, or prepares to do so, is never
+            undone.
         loaded : the index of the new state, if it is in memory.
 
         Raises `OSError` if the disk failed: the manifest shows whether it is committed.
@@ -116,15 +122,17 @@ class Change:
         self._publish(manifest, loaded)
         self.state = manifest.state
 
-    def commit_copies(self, manifest: Manifest, loaded: IndexInMemory | None) -> None:
+    def commit_copies(self, manifest: Manifest) -> None:
         """Commit a manifest of new files that have copies of only the live rows.
 
-        This can't be undone, since rows are renumbered; `loaded` is its index, if in memory.
+        This can't be undone, since rows are renumbered.
         """
         old = self.base.manifest
-        state = replace(manifest.state, version=old.state.version + 1, epoch=old.state.epoch + 1)
-        state = old.with_undo(state, self.path, "never")
-        self._publish(replace(manifest, state=state).with_new_name(old.commits), loaded)
+        version = old.state.version + 1
+        epoch = old.state.epoch + 1
+        state = replace(manifest.state, version=version, epoch=epoch, before=None)
+        manifest = self._with_checksums(replace(manifest, state=state))
+        self._publish(manifest.with_new_name(old.commits), None)
 
     def _following(self, undo: Undo, deleted: Rows, restored: Rows) -> Manifest:
         """Write the remaining files, and return the manifest to commit."""
@@ -132,8 +140,8 @@ class Change:
         old = self.base.manifest
         generation = max(self.state.generation, old.state.generation)
         state = replace(self.state, version=old.state.version + 1, generation=generation)
-        is_moved = len(deleted) + len(restored) > 0
-        state = old.with_undo(state, self.path, undo, is_moved)
+        has_moved = len(deleted) + len(restored) > 0
+        state = replace(state, before=self._before(state, undo, has_moved))
         state = self._with_columns(self._with_origins(state))
 
         # The sets of rows, and their files.
@@ -153,6 +161,24 @@ class Change:
         with suppress(OSError, SlimdexError):
             manifest = self._with_ids(manifest)
         return self._with_checksums(manifest)
+
+    def _before(self, state: State, undo: Undo, has_moved: bool) -> Before | None:
+        """What undoing the change restores; `has_moved` if it deletes or restores documents."""
+        old = self.base.state
+        is_preparing = state.replacement not in (None, old.replacement)
+        if undo == "never" or is_preparing or state.vectors != old.vectors:
+            return None
+        if undo == "with the last" or not (has_moved or _kept(old) != _kept(state)):
+            return old.before
+        return Before(
+            version=old.version,
+            rows=old.rows,
+            deletions=old.deletion_count,
+            reducer=old.reducer,
+            requested=old.requested,
+            hybrid=old.hybrid,
+            lexical=old.words is not None,
+        )
 
     def _with_columns(self, state: State) -> State:
         """The state with a file of columns of the rows that are in none, unless they are few."""
@@ -253,3 +279,8 @@ class Change:
                 digests[first:] = new
             checksums[file.path.name] = digests
         return replace(manifest, checksums=checksums)
+
+
+def _kept(state: State) -> tuple[Any, ...]:
+    """Parts of a state that change with documents, fit or words."""
+    return state.rows, state.requested, state.reducer, state.words is None

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slimdex.errors import CorruptError, InputError
-from slimdex.indexes.arrays import Matrix, Rows, batches, contains, from_row, merge_rows, without
+from slimdex.indexes.arrays import Matrix, Rows, batches, contains, merge_rows, without
 from slimdex.indexes.reducers.moments import Moments
 from slimdex.indexes.search.reduced_index import ReducedIndex
 from slimdex.indexes.search.rescoring import Rescorer
@@ -52,13 +52,6 @@ def files_of_fit(state: State) -> tuple[Any, ...]:
 def _mean_files(state: State) -> tuple[Any, ...]:
     """Files that the mean of rows in the metric depends on."""
     return state.settings, state.norms, state.files.get("moments"), state.files.get("rescorer")
-
-
-def _words_key(manifest: Manifest) -> tuple[Any, ...]:
-    """Key of the lexical index in memory: its folder, all rows, deleted rows that it lacks."""
-    state = manifest.state
-    deleted = manifest.deleted
-    return state.words, state.rows, from_row(deleted, state.lexical_rows).tolist()
 
 
 @dataclass
@@ -128,7 +121,7 @@ class Snapshot:
                 loaded = old_index.extend_to(self.path, old, new)
 
         # Keep what is in memory if nothing that it depends on has changed.
-        has_same_words = _words_key(manifest) == _words_key(self.manifest)
+        has_same_words = (new.words, new.rows) == (old.words, old.rows)
         has_same_mean = _mean_files(new) == _mean_files(old)
         has_same_values = new.epoch == old.epoch and manifest.columns == self.columns
         return Snapshot(
@@ -256,7 +249,10 @@ class Snapshot:
 
     def _open_words(self) -> WordIndex:
         """Open the lexical index, and add the last rows that it lacks, in memory."""
-        words = WordIndex.open(self.path / str(self.state.words), self._late_texts())
+        late = list[tuple[str, str]]()
+        for _, record in self.store.records(self.state.lexical_rows):
+            late += [(record.document.id, text) for text in record.contents]
+        words = WordIndex.open(self.path / str(self.state.words), late)
         if faults := words.count_faults(self.state.rows):
             raise CorruptError(f"{faults[0]}; `slimdex repair {self.path}` rebuilds it")
         return words
@@ -290,16 +286,6 @@ class Snapshot:
     @cached_property
     def _code_files(self) -> dict[int, CodeFile]:
         return {}
-
-    def _late_texts(self) -> list[tuple[str, str]]:
-        """Id and text of each row that the lexical index lacks, empty for deleted ones."""
-        start = self.state.lexical_rows
-        texts = list[tuple[str, str]]()
-        for _, record in self.store.records(start):
-            texts += [(record.document.id, text) for text in record.contents]
-        for row in from_row(self.deleted, start).tolist():
-            texts[row - start] = ("", "")
-        return texts
 
     @property
     def index(self) -> ReducedIndex:
@@ -410,12 +396,15 @@ class Snapshot:
         moments = self._load_moments().merge(self.moments_of(added))
         return moments.subtract(self.moments_of(deleted[deleted < counted]))
 
-    def moments_of(self, rows: Rows) -> Moments:
-        """The moments of the vectors of those of some rows (n,), in order, that have text."""
-        with_text = without(rows[rows < self.state.encoded], self.manifest.textless)
-        vectors = self.vectors()
+    def moments_of(self, rows: Rows, vectors: VectorFile | None = None) -> Moments:
+        """The moments of the vectors of those of some rows (n,), in order, that have text.
+
+        `vectors` are by default the encoder's.
+        """
+        vectors = self.vectors() if vectors is None else vectors
+        with_text = without(rows[rows < len(vectors)], self.manifest.textless)
         parts = (vectors.take(with_text[part]) for part in batches(len(with_text), READ_AT_ONCE))
-        return Moments.of(parts, self.state.dim)
+        return Moments.of(parts, vectors.dim)
 
     def _load_moments(self) -> Moments:
         """Load the moments from their file, which may differ by the last rows added or deleted."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from math import isfinite
 from pathlib import Path
 from typing import Any, Self
@@ -93,6 +93,28 @@ class LogFiles:
     offsets: str = file_name("offsets", 1)
     bytes: int = 0
     blocks: int = 0
+
+
+@dataclass(frozen=True)
+class Before:
+    """What undoing the last change restores.
+
+    Attributes
+    ----------
+    version : of the commit before it.
+    rows, deletions : its rows, and entries of the file of deletions.
+    reducer : file of its reducer; None before the first fit.
+    requested, hybrid : as in its state.
+    lexical : whether words were indexed.
+    """
+
+    version: int
+    rows: int
+    deletions: int
+    reducer: str | None
+    requested: Settings
+    hybrid: str | None
+    lexical: bool
 
 
 @dataclass(frozen=True)
@@ -205,7 +227,6 @@ class State:
     log : the documents.
     flags, deletions : names of the files of `row_flags`.
     deletion_count : entries of the file of deletions.
-    encoded_before, deletions_before : `encoded` and `deletion_count` before the waiting rows came.
     id_rows : rows before this one are in the file of ids.
     column_files : files of their columns, in the order of rows; the last rows may be in none.
     generation : incremented by every commit that writes files, and part of their names.
@@ -215,12 +236,11 @@ class State:
     center : subtracted from vectors of int8 or int4 before they are stored: float16 in base64; ""
         for none.
     norms : name of the file of norms, None without rescoring.
-    files : role (moments, reducer, rescorer, codes, origins, before) -> file; origins if some
-        differ from those in the log; "before" is the manifest before the last change, if that
-        can be undone.
+    files : role (moments, reducer, rescorer, codes, ids, origins) -> file; origins if some differ
+        from those in the log.
     moments_rows, moments_deletions : the file of moments counts the rows before this one that were
         live when there were so many deletions.
-    kept : names of the files of the state before the last change, if that can be undone.
+    before : the state before the last change; None if that can't be undone.
     origins : prefix of made-up ids, or of paths in a folder (these end with "/", or are empty) ->
         digest of the place of the file or folder.
     certificate : what was proved about the current settings; None without proof.
@@ -244,8 +264,6 @@ class State:
     flags: str = file_name("flags", 1)
     deletions: str = file_name("deletions", 1)
     deletion_count: int = 0
-    encoded_before: int = 0
-    deletions_before: int = 0
     id_rows: int = 0
     column_files: list[ColumnFile] = field(default_factory=list)
     generation: int = 1
@@ -257,7 +275,7 @@ class State:
     files: dict[str, FileRecord] = field(default_factory=dict)
     moments_rows: int = 0
     moments_deletions: int = 0
-    kept: list[str] = field(default_factory=list)
+    before: Before | None = None
     origins: dict[str, str] = field(default_factory=dict)
     certificate: Certificate | None = None
     fit: dict[str, float] = field(default_factory=dict)
@@ -349,6 +367,12 @@ class State:
         return self.column_files[-1].stop if self.column_files else 0
 
     @property
+    def reducer(self) -> str | None:
+        """Name of the reducer's file, another one after each fit; None before the first."""
+        record = self.files.get("reducer")
+        return record.name if record else None
+
+    @property
     def is_provisional(self) -> bool:
         """Whether the fit is of the first rows only, and is to be made again of all."""
         return "provisional" in self.fit
@@ -371,14 +395,9 @@ class State:
     @property
     def file_names(self) -> set[str]:
         """All files beside the manifest that belong to the index."""
-        return {file.name for file in self.column_files} | self.used_names | set(self.kept)
-
-    @property
-    def used_names(self) -> set[str]:
-        """Names of files that a later state may no longer have; not of columns, whose rows stay."""
         has_vectors = self.encoded or self.settings is not None
         names = {self.vectors, *self.log_names} if has_vectors else self.log_names
-        names.update(record.name for record in self.files.values())
+        names.update(record.name for record in (*self.files.values(), *self.column_files))
         names.update(filter(None, (self.norms, self.words)))
         if self.replacement is not None:
             names.add(self.replacement.vectors)
@@ -400,6 +419,22 @@ class State:
         center = center_from(self.center, self.dim)
         rows = self.encoded if rows is None else rows
         return VectorFile(folder / self.vectors, self.dim, rows, STORED[self.stored], center)
+
+    def replaced(self) -> State | None:
+        """The state with the vectors by another encoder, not fitted yet; None without them."""
+        new = self.replacement
+        if new is None:
+            return None
+        return replace(
+            self,
+            encoder=new.encoder,
+            dim=new.dim,
+            vectors=new.vectors,
+            center=new.center,
+            encoded=new.rows,
+            epoch=self.epoch + 1,
+            replacement=None,
+        )
 
     def norm_file(self, folder: Path) -> VectorFile | None:
         """The lengths of all rows in the rescoring metric; None without rescoring or rows."""
@@ -428,6 +463,8 @@ class State:
             values["log"] = LogFiles(**values["log"])
             values["column_files"] = [ColumnFile(**file) for file in values["column_files"]]
             values["replacement"] = values["replacement"] and Replacement(**values["replacement"])
+            if before := values["before"]:
+                values["before"] = Before(**before | {"requested": Settings(**before["requested"])})
             values["files"] = {role: FileRecord(**f) for role, f in values["files"].items()}
             if values["certificate"] is not None:
                 values["certificate"] = Certificate.read(values["certificate"])
@@ -453,8 +490,8 @@ class State:
     def _check(self) -> None:
         """Raise an error for `check` to report: `ValueError`, `TypeError` or the like."""
         new = self.replacement
-        parts = [self.log, *self.column_files, *self.files.values(), self.certificate, new]
-        for part in (self, *filter(None, parts)):
+        parts = [self.log, *self.column_files, *self.files.values()]
+        for part in (self, *parts, *filter(None, (self.certificate, self.before, new))):
             _check_types(part)
         for name, value, least, most in self._limits():
             if not least <= value <= most:
@@ -496,21 +533,23 @@ class State:
             ("generation", self.generation, 1, LARGEST),
             ("version", self.version, 1, LARGEST),
             ("encoded", self.encoded, 0, rows),
-            ("encoded_before", self.encoded_before, 0, self.encoded),
-            ("deletions_before", self.deletions_before, 0, self.deletion_count),
             ("moments_rows", self.moments_rows, 0, self.encoded),
             ("moments_deletions", self.moments_deletions, 0, self.deletion_count),
             ("words_rows", self.lexical_rows, rows - MOST_LATE if self.words else 0, rows),
             ("blocks of documents", self.log.blocks, min(rows, 1), LARGEST),
             ("rows of columns", self.column_rows, rows - MOST_TRAILING, rows),
         ]
+        if self.before is not None:
+            limits.append(("rows before", self.before.rows, 0, rows))
+            limits.append(("deletions before", self.before.deletions, 0, self.deletion_count))
         if self.replacement is not None:
             limits.append(("rows of a replacement", self.replacement.rows, 0, rows))
             limits.append(("dim of a replacement", self.replacement.dim, 1, MOST_DIM))
 
         # What else suits the vectors is checked by fitting.
         proved = self.certificate.settings if self.certificate else None
-        for settings in (self.requested, self.settings, proved):
+        before = self.before.requested if self.before else None
+        for settings in (self.requested, self.settings, proved, before):
             if settings is not None and settings.k is not None:
                 limits.append(("k", settings.k, 1, self.dim))
         return limits
@@ -525,7 +564,6 @@ class State:
             ("deletions", self.deletions),
             *(("columns", file.name) for file in self.column_files),
             *((role, record.name) for role, record in self.files.items()),
-            *((name.partition("-")[0], name) for name in self.kept),
         ]
         if self.norms is not None:
             roles.append(("norms", self.norms))
@@ -537,8 +575,12 @@ class State:
 
 
 def center_text(file: str, vectors: Matrix) -> str:
-    """Return the center of a file of int8 or int4 from its first vectors (n, dim); else ""."""
-    if not isinstance(STORED[vector_format(file)], Blocks):
+    """Return the center of a file of int8 or int4 from its first vectors (n, dim); else "".
+
+    Rows without a vector have zeros, and do not count.
+    """
+    vectors = vectors[vectors.any(axis=1)]
+    if not isinstance(STORED[vector_format(file)], Blocks) or not len(vectors):
         return ""
     return b64encode(center_of(vectors).astype("<f2").tobytes()).decode()
 

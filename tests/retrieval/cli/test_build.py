@@ -83,7 +83,7 @@ def test_a_build_goes_on_as_it_was_begun(bert: Runner, monkeypatch: pytest.Monke
     with monkeypatch.context() as patch:
         patch.setattr(adding, "MOST_ENCODED_FIRST", -1)
         patch.setattr(encode, "FIRST_CHARACTERS", 1)
-        patch.setattr(encode, "replace", interrupted)  # after the first vectors
+        patch.setattr(encode, "finish_fit", interrupted)  # after the first vectors
         stopped = bert(f"build long.jsonl --out x {begun}")
     assert stopped.code == 130
     assert "error: stopped; run the same command again to continue\n" in stopped.err

@@ -32,7 +32,6 @@ from slimdex.retrieval.ingest.repairing import verify
 from slimdex.retrieval.lexical.tokens import name_words, stems_of
 from slimdex.retrieval.lexical.word_index import WordIndex
 from slimdex.retrieval.store.derived_files import rows_with_text
-from slimdex.retrieval.store.manifest import Manifest
 from slimdex.retrieval.store.state import center_from
 from tests.chance import CHANCE, sweep
 from tests.cutting import cut
@@ -182,11 +181,10 @@ class CollectionMachine(RuleBasedStateMachine):
 
     def _before(self) -> Model | None:
         """The documents before the last change, or None if it can't be undone."""
-        record = self.collection.index.state.files.get("before")
-        if record is None:
+        before = self.collection.index.state.before
+        if before is None:
             return None
-        head = Manifest.read(self.path, record.name)
-        version = max((v for v in self.models if v <= head.state.version), default=None)
+        version = max((v for v in self.models if v <= before.version), default=None)
         return {} if version is None else dict(self.models[version])
 
     @rule()
@@ -253,7 +251,7 @@ class CollectionMachine(RuleBasedStateMachine):
         self.collection.compact()
         snapshot = self.collection.index.snapshot
         with tempfile.TemporaryDirectory() as folder:
-            rows = rows_with_text(snapshot.store, 0, snapshot.state.rows)
+            rows = rows_with_text(snapshot.store, 0)
             expected = WordIndex.create(Path(folder) / "w", rows).search(query, 1000)
         assert snapshot.words is not None
         hits = snapshot.words.search(query, 1000, hidden=snapshot.hidden)

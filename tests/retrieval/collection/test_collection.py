@@ -105,7 +105,7 @@ def test_a_small_collection_grows_into_the_requested_settings(
     assert collection.index.state.settings == Settings(24, 0.0, 0.25, "pq", None, "whitening")
     state = collection.index.state
     assert ours(path) == state.file_names
-    assert len(state.used_names) == 12
+    assert len(state.file_names) == 13
 
 
 def test_delete(large: Collection, path: Path, docstrings: list[Document]) -> None:

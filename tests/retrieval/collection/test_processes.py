@@ -99,7 +99,7 @@ def test_a_filter_does_not_restart_at_each_commit(
 ) -> None:
     path, filtered, waits = tmp_path / "x", DocumentStore.rows_where, list[str]()
     with (
-        Collection.create(path, WordEncoder(), SETTINGS) as one,
+        Collection.create(path, WordEncoder(), Settings(k=4, kind="flat")) as one,
         Collection.open(path, WordEncoder()) as other,
     ):
         one.add([Document(str(n), f"tea {n}", metadata={"n": n}) for n in range(9)])

@@ -35,7 +35,7 @@ def built(path: Path, documents: Sequence[Document], workers: Workers | None) ->
     files = {
         p.name: p.read_bytes()
         for p in path.iterdir()
-        if p.is_file() and not p.name.startswith(("before", "slimdex", "writer"))
+        if p.is_file() and not p.name.startswith(("slimdex", "writer"))
     }
     return files | {"documents": repr(catalog).encode()}
 

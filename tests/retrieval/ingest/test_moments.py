@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
-from slimdex.retrieval.ingest import writer
+from slimdex.retrieval.ingest import fitting
 from slimdex.retrieval.ingest.repairing import verify
 from tests.chance import CHANCE
 from tests.encoders import ReadingEncoder
@@ -59,7 +59,7 @@ def file_of(collection: Collection) -> str:
 def test_moments_are_written_again_once_many_rows_are_late(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writer, "MOST_UNCOUNTED", 4)
+    monkeypatch.setattr(fitting, "MOST_UNCOUNTED", 4)
     with opened(path) as collection:
         name = file_of(collection)
         collection.add([Document("late", "one more")])
@@ -88,7 +88,7 @@ def test_moments_after_any_changes(
     path = shutil.copytree(made, tmp_path_factory.mktemp("changed") / "x")
     expected, before, collection = dict(TEXTS), dict[str, str](), opened(path)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(writer, "MOST_UNCOUNTED", 12)
+        patch.setattr(fitting, "MOST_UNCOUNTED", 12)
         for number, (change, places) in enumerate(changes):
             ids = [f"id{place}" for place in sorted(places)]
             old = dict(expected)
@@ -101,7 +101,7 @@ def test_moments_after_any_changes(
             elif change == "delete":
                 collection.delete([id for id in ids if id in expected])
                 expected = {id: text for id, text in old.items() if id not in ids}
-            elif change == "undo" and "before" in collection.index.state.files:
+            elif change == "undo" and collection.index.state.before:
                 collection.undo()
                 expected = before
             elif change == "compact":

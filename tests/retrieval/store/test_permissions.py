@@ -54,7 +54,7 @@ def test_all_files_get_the_modes_of_the_umask(tmp_path: Path, umask: int) -> Non
     modes = {file: file.stat().st_mode for file in [path, *path.rglob("*")]}
     assert {file.name.split("-")[0] for file in modes} >= {
         *("x.index", "slimdex.manifest", "writer.lock", "writer.gate", "columns", "flags"),
-        *("vectors", "norms", "documents", "offsets", "moments", "codes", "words", "before"),
+        *("vectors", "norms", "documents", "offsets", "moments", "codes", "words"),
     }
     odd = {
         file.name: oct(mode)
