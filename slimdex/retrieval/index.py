@@ -12,6 +12,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple
 
 from slimdex.errors import CorruptError, InputError, InUseError
+from slimdex.indexes.search.reduced_index import ReducedIndex
 from slimdex.indexes.settings import as_settings
 from slimdex.system.append_only import sync, sync_now, syncing_later
 from slimdex.system.atomic_files import (
@@ -39,7 +40,7 @@ from .store.document_store import DocumentStore
 from .store.engine import Engine, disk_error, disk_errors, one_line
 from .store.manifest import Manifest, mark
 from .store.next_commit import Change
-from .store.snapshot import IndexInMemory, Snapshot
+from .store.snapshot import Snapshot
 from .store.state import State
 from .store.verification import index_faults
 from .store.work_folder import remove_left_work
@@ -396,7 +397,7 @@ class Index:
                 raise CorruptError(f"{self.path}: {one_line(error)}") from error
             raise
 
-    def _publish(self, manifest: Manifest, loaded: IndexInMemory | None) -> None:
+    def _publish(self, manifest: Manifest, index: ReducedIndex | None) -> None:
         """Make a manifest the committed one, which searches see from now on."""
         self._check_place()
         sync(self.path)  # the names of new files
@@ -404,7 +405,7 @@ class Index:
         with self._following:
             publish(self.path / MANIFEST, manifest.write)
             sync(self.path)
-            self._show(manifest, loaded)
+            self._show(manifest, index)
             self._mark = mark(self.path)
         self._remove_strays()
 
@@ -440,10 +441,10 @@ class Index:
         self._mark = current
         self._in_doubt = False
 
-    def _show(self, manifest: Manifest, loaded: IndexInMemory | None = None) -> None:
-        """Make the commit of a manifest the newest; `loaded` holds its parts already in memory."""
+    def _show(self, manifest: Manifest, index: ReducedIndex | None = None) -> None:
+        """Make the commit of a manifest the newest; `index` is its index, if in memory."""
         if manifest.follows(self._newest.manifest):
-            self._newest = self._newest.at_commit(manifest, loaded)
+            self._newest = self._newest.at_commit(manifest, index)
         else:  # files of the same names may be others
             self._engine.restart()
             self._newest = Snapshot.of(self._engine, manifest)

@@ -62,6 +62,12 @@ class ReducedIndex:
     def __len__(self) -> int:
         return min(len(self.index), len(self.vectors))
 
+    def map(self) -> None:
+        """Map the files of rows, which may be deleted before they are first needed."""
+        self.vectors.map()
+        if self.metric is not None:
+            self.metric.norms.map()
+
     def with_rows_of(self, vectors: VectorFile, norms: VectorFile | None = None) -> ReducedIndex:
         """Return an index of the same vector file with more rows; this one is unchanged.
 

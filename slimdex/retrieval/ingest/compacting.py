@@ -119,7 +119,7 @@ def _with_codes(snapshot: Snapshot, state: State, folder: Path, coded: Rows) -> 
     index = old_index.without_rows(state.vector_file(folder), norms)
     index.extend()
     codes = publish(folder / state.new_name("codes"), index.index.save)
-    return replace(state, files=state.files | {"codes": codes})
+    return replace(state, files=state.files | {"codes": codes}, code_rows=len(index))
 
 
 def _records(snapshot: Snapshot, documents: Rows) -> Iterator[bytes]:

@@ -24,7 +24,7 @@ from ..index import Index
 from ..store.index_files import encode_rows, fit, save_codes, with_moments
 from ..store.manifest import Manifest
 from ..store.next_commit import Change, Undo
-from ..store.snapshot import IndexInMemory, Snapshot
+from ..store.snapshot import Snapshot
 from ..store.state import State
 from ..store.work_folder import work_folder
 
@@ -217,10 +217,10 @@ def _commit_fit(change: Change, fitted: FitResult, state: State, undo: Undo) -> 
         file = VectorFile(path / norms, 1, fitted_state.encoded, FLOAT32)
         index.metric = replace(index.metric, norms=file)
     index = index.with_rows_of(state.vector_file(path))
-    state, saved_rows = save_codes(path, state, index, fitted_state.encoded)
+    state = save_codes(path, replace(state, code_rows=fitted_state.encoded), index)
 
     # Commit, and report how many rows the fit has not seen.
-    change.commit(state, undo=undo, loaded=IndexInMemory(index, saved_rows))
+    change.commit(state, undo=undo, index=index)
     added = state.encoded - fitted_state.encoded
     if not added:
         return []

@@ -203,7 +203,7 @@ def _compare(snapshot: Snapshot, documents: Sequence[Document], addition: Additi
     store = snapshot.store
     rows = store.rows_of_ids([document.id for document in documents])
     if snapshot.state.settings is not None:
-        snapshot.load()
+        _ = snapshot.index
 
     # Which documents are new or changed?
     columns, values = column_values(store.columns, documents, addition.columns)

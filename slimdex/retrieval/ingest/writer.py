@@ -13,6 +13,7 @@ import numpy as np
 
 from slimdex.errors import CorruptError
 from slimdex.indexes.arrays import Rows, batches
+from slimdex.indexes.search.reduced_index import ReducedIndex
 
 from ..index import Index
 from ..sources.given_vectors import DocumentVectors
@@ -26,7 +27,7 @@ from ..store.ids import IDS
 from ..store.index_files import encode_rows, save_codes, with_moments
 from ..store.log import Log
 from ..store.next_commit import Change, Undo
-from ..store.snapshot import IndexInMemory, Snapshot
+from ..store.snapshot import Snapshot
 from ..store.state import Certificate, State, center_text
 from ..store.verification import damaged_columns
 from .addition_report import AdditionReport
@@ -89,11 +90,11 @@ def add_prepared(
         textless = [row for row, text in enumerate(new.texts, old.rows) if not text]
         change.new_textless = np.array(textless, dtype=np.int64)
     encoded = AdditionReport()
-    loaded = None
+    reduced = None
     if prepared.vectors is not None and not old.waits:
         encoded = prepared.encoded
-        state, loaded = _with_vectors(before, state, prepared.vectors)
-    change.commit(state, delete=replaced, undo=undo, loaded=loaded)
+        state, reduced = _with_vectors(before, state, prepared.vectors)
+    change.commit(state, delete=replaced, undo=undo, index=reduced)
     passages = new.counts[new.counts > 1]
     return encoded + AdditionReport(
         documents=len(new),
@@ -108,13 +109,13 @@ def add_prepared(
 
 def commit_vectors(change: Change, vectors: DocumentVectors) -> None:
     """Commit the vectors of the next rows that wait."""
-    state, loaded = _with_vectors(change.base, change.next_state(), vectors)
-    change.commit(state, undo="with the last", loaded=loaded)
+    state, index = _with_vectors(change.base, change.next_state(), vectors)
+    change.commit(state, undo="with the last", index=index)
 
 
 def _with_vectors(
     before: Snapshot, state: State, vectors: DocumentVectors
-) -> tuple[State, IndexInMemory | None]:
+) -> tuple[State, ReducedIndex | None]:
     """Append the vectors of the next rows without one, and their codes if there is a fit.
 
     Returns the next state, and the index in memory.
@@ -128,12 +129,11 @@ def _with_vectors(
     state = replace(state, encoded=len(file))
     if state.settings is None:
         return state, None
-    loaded = before.load()
-    if len(loaded.index.index) > before.state.encoded:  # by an addition that failed later
-        loaded = before.reload()
-    index = loaded.index.with_rows_of(file)
-    state, saved_rows = save_codes(before.path, state, index, loaded.saved_rows)
-    return state, IndexInMemory(index, saved_rows)
+    index = before.index
+    if len(index.index) > before.state.encoded:  # by an addition that failed later
+        index = before.load()
+    index = index.with_rows_of(file)
+    return save_codes(before.path, state, index), index
 
 
 def keep_certificate(index: Index, certificate: Certificate) -> None:
@@ -183,7 +183,7 @@ def rebuild(index: Index, fit_again: bool = False) -> None:
         if fit_again or not has_fit or not state.encoded:
             dropped.update(ROLES)
             state = replace(state, settings=None, norms=None, certificate=None, fit={})
-            state = replace(state, moments_rows=0, moments_deletions=0)
+            state = replace(state, moments_rows=0, moments_deletions=0, code_rows=0)
         files = {role: file for role, file in state.files.items() if role not in dropped}
         state = replace(state, files=files, id_rows=0)
         damaged = state.column_files if fit_again else damaged_columns(base)
@@ -192,14 +192,13 @@ def rebuild(index: Index, fit_again: bool = False) -> None:
             state = with_new_words(base, state, path)
 
         # Moments and codes of the fit that stays.
-        loaded = None
+        reduced = None
         if state.settings is not None:
             moments = base.moments_of(base.searchable_rows())
             state = with_moments(path, state, moments)
             vectors = state.vector_file(path)
-            reduced_index, state = encode_rows(path, state, vectors, change.workers)
-            loaded = IndexInMemory(reduced_index, len(reduced_index))
-        change.commit(state, undo="never", loaded=loaded)
+            reduced, state = encode_rows(path, state, vectors, change.workers)
+        change.commit(state, undo="never", index=reduced)
     finish_fit(index)
 
 

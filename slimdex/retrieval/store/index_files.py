@@ -95,7 +95,8 @@ def encode_rows(
     if error is not None:
         figures["code_error"] = error
     files = state.files | {"codes": codes}
-    return index, replace(state, files=files, norms=norms, fit=figures)
+    state = replace(state, files=files, norms=norms, fit=figures, code_rows=len(index))
+    return index, state
 
 
 def load_index(folder: Path, state: State) -> ReducedIndex:
@@ -111,13 +112,12 @@ def load_index(folder: Path, state: State) -> ReducedIndex:
         if role not in NOT_INDEX:  # which may have been replaced since
             record.check(folder)
 
-    # The file of codes may lack the last rows.
     reducer = _reducer(folder, state)
     codes = FaissIndex.load(folder / state.files["codes"].name)
     _expect(folder, state, "codes", codes.dim, reducer.n_components)
-    if len(codes) > state.encoded:
+    if len(codes) != state.code_rows:
         name = folder / state.files["codes"].name
-        raise CorruptError(f"{name}: {len(codes)} rows; expected at most {state.encoded}")
+        raise CorruptError(f"{name}: {len(codes)} rows; expected {state.code_rows}")
     vectors = state.vector_file(folder)
     return ReducedIndex(
         reducer,
@@ -128,19 +128,13 @@ def load_index(folder: Path, state: State) -> ReducedIndex:
     )
 
 
-def save_codes(
-    folder: Path, state: State, index: ReducedIndex, saved_rows: int
-) -> tuple[State, int]:
-    """Rewrite the codes if too many rows are missing from their file.
-
-    Returns the state and the number of rows in its file of codes.
-    """
+def save_codes(folder: Path, state: State, index: ReducedIndex) -> State:
+    """Rewrite the codes if too many rows are missing from their file; return the state."""
     total = len(index)
-    if total - saved_rows <= max(TAIL_ROWS, total // TAIL_SHARE):
-        return state, saved_rows
+    if total - state.code_rows <= max(TAIL_ROWS, total // TAIL_SHARE):
+        return state
     codes = publish(folder / state.new_name("codes"), index.index.save)
-    files = state.files | {"codes": codes}
-    return replace(state, files=files), total
+    return replace(state, files=state.files | {"codes": codes}, code_rows=total)
 
 
 def estimate_code_error(index: ReducedIndex, rows: Rows) -> float | None:

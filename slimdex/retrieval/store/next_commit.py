@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from slimdex.errors import CorruptError, SlimdexError
 from slimdex.indexes.arrays import NO_ROWS, Rows
+from slimdex.indexes.search.reduced_index import ReducedIndex
 from slimdex.system.append_only import BLOCK_BYTES, digests_after_growth
 from slimdex.system.once import cached_property
 from slimdex.system.workers import IN_THIS_PROCESS, Workers
@@ -25,12 +26,12 @@ from .new_documents import NO_DOCUMENTS, NewDocuments
 from .origins import write_origins
 from .passages import DocumentRows
 from .row_flags import deletion_entries, flag_files
-from .snapshot import IndexInMemory, Snapshot
+from .snapshot import Snapshot
 from .state import LONGEST_TRAILING, MOST_TRAILING, Before, ColumnFile, State
 
 Undo = Literal["alone", "with the last", "never"]
 """Ways to undo a commit: see `Change.commit`."""
-Publish = Callable[[Manifest, IndexInMemory | None], None]
+Publish = Callable[[Manifest, ReducedIndex | None], None]
 """Make a manifest the committed one, with its index if that is in memory."""
 
 
@@ -99,7 +100,7 @@ class Change:
         delete: Rows = NO_ROWS,
         restore: Rows = NO_ROWS,
         undo: Undo = "alone",
-        loaded: IndexInMemory | None = None,
+        index: ReducedIndex | None = None,
     ) -> None:
         """Publish the change, and end it.
 
@@ -111,7 +112,7 @@ class Change:
             undone either. A commit that changes neither documents, fit nor words is always undone
             with the last change. One that replaces the vectors, or prepares to do so, is never
             undone.
-        loaded : the index of the new state, if it is in memory.
+        index : the index of the new state, if it is in memory.
 
         Raises `OSError` if the disk failed: the manifest shows whether it is committed.
         """
@@ -119,7 +120,7 @@ class Change:
         if state is not None:
             self.state = state
         manifest = self._following(undo, delete, restore)
-        self._publish(manifest, loaded)
+        self._publish(manifest, index)
         self.state = manifest.state
 
     def commit_copies(self, manifest: Manifest) -> None:

@@ -43,7 +43,7 @@ MOST_CODE_FILES = 4096
 """Files of source code whose names and definitions are kept, some kilobytes each."""
 
 
-def files_of_fit(state: State) -> tuple[Any, ...]:
+def _fit_files(state: State) -> tuple[Any, ...]:
     """Files and settings that an index in memory depends on."""
     files = [state.files.get(role) for role in ("reducer", "rescorer", "codes")]
     return state.epoch, state.settings, state.vectors, state.norms, files
@@ -52,38 +52,6 @@ def files_of_fit(state: State) -> tuple[Any, ...]:
 def _mean_files(state: State) -> tuple[Any, ...]:
     """Files that the mean of rows in the metric depends on."""
     return state.settings, state.norms, state.files.get("moments"), state.files.get("rescorer")
-
-
-@dataclass
-class IndexInMemory:
-    """An index in memory, and how many of its rows the file of codes has.
-
-    The other rows are coded in memory when the index is loaded.
-    """
-
-    index: ReducedIndex
-    saved_rows: int
-
-    def __post_init__(self) -> None:
-        """Map the files of rows, which may be deleted before they are first needed."""
-        self.index.vectors.map()
-        if self.index.metric is not None:
-            self.index.metric.norms.map()
-
-    def extend_to(self, folder: Path, old: State, new: State) -> IndexInMemory | None:
-        """Return the index with the rows that commits between two states have added.
-
-        None if it has to be loaded again: its files have changed, or it has rows that `old` lacks.
-        """
-        if files_of_fit(new) != files_of_fit(old):
-            return None
-        if not len(self.index.index) <= old.encoded <= new.encoded:
-            return None
-        if new.encoded == old.encoded:
-            return self
-        norms = new.norm_file(folder)
-        index = self.index.with_rows_of(new.vector_file(folder), norms)
-        return IndexInMemory(index, self.saved_rows)
 
 
 @dataclass(frozen=True)
@@ -96,7 +64,7 @@ class Snapshot:
 
     manifest: Manifest
     store: DocumentStore
-    _loaded: Once[IndexInMemory] = field(default_factory=Once)
+    _loaded: Once[ReducedIndex] = field(default_factory=Once)
     _words: Once[WordIndex] = field(default_factory=Once)
     _mean_rows: Once[NDArray[np.float32]] = field(default_factory=Once)
     _matches: Matches = field(default_factory=Matches)
@@ -107,18 +75,17 @@ class Snapshot:
         """Make a snapshot with nothing loaded yet."""
         return cls(manifest, DocumentStore(engine, manifest))
 
-    def at_commit(self, manifest: Manifest, loaded: IndexInMemory | None = None) -> Snapshot:
+    def at_commit(self, manifest: Manifest, index: ReducedIndex | None = None) -> Snapshot:
         """Return the snapshot of a later commit, with what is in memory and still valid.
 
-        `loaded` is the index of the later commit, if that is in memory.
+        `index` is that of the later commit, if that is in memory.
         """
-        # Without `loaded`, this snapshot's index may need only the rows that were added.
         old = self.state
         new = manifest.state
-        old_index = self._loaded.value
-        if loaded is None and old_index is not None:
-            with suppress(OSError, CorruptError):  # loaded when it is needed
-                loaded = old_index.extend_to(self.path, old, new)
+        with suppress(OSError, CorruptError):  # loaded when it is needed
+            index = self._index_at(new) if index is None else index
+            if index is not None:
+                index.map()
 
         # Keep what is in memory if nothing that it depends on has changed.
         has_same_words = (new.words, new.rows) == (old.words, old.rows)
@@ -127,11 +94,27 @@ class Snapshot:
         return Snapshot(
             manifest,
             self.store.at_commit(manifest),
-            _loaded=Once(loaded),
+            _loaded=Once(index),
             _words=self._words if has_same_words else Once(),
             _mean_rows=self._mean_rows if has_same_mean else Once(),
             _matches=self._matches if has_same_values else Matches(),
         )
+
+    def _index_at(self, new: State) -> ReducedIndex | None:
+        """The index in memory, with the rows that later commits have added.
+
+        None if it has to be loaded again: its files have changed, or it has rows that were not
+        committed.
+        """
+        index = self._loaded.value
+        old = self.state
+        if index is None or _fit_files(new) != _fit_files(old):
+            return None
+        if not len(index.index) <= old.encoded <= new.encoded:
+            return None
+        if new.encoded == old.encoded:
+            return index
+        return index.with_rows_of(new.vector_file(self.path), new.norm_file(self.path))
 
     @property
     def path(self) -> Path:
@@ -289,20 +272,16 @@ class Snapshot:
 
     @property
     def index(self) -> ReducedIndex:
-        """The vectors' index, empty before the first documents."""
-        return self.load().index
-
-    def load(self) -> IndexInMemory:
-        """The index, loaded at the first call, and how many of its rows the file of codes has."""
+        """The vectors' index, loaded at its first use; empty before the first documents."""
         with self._loading:
-            return self._loaded.get(self.reload)
+            return self._loaded.get(self.load)
 
-    def reload(self) -> IndexInMemory:
+    def load(self) -> ReducedIndex:
         """Read the index from its files, and code the rows that the file of codes lacks."""
         index = load_index(self.path, self.state)
-        saved_rows = len(index.index)
         index.extend()
-        return IndexInMemory(index, saved_rows)
+        index.map()
+        return index
 
     def documents(self, rows: Sequence[int]) -> dict[int, Document]:
         """Documents by their first row."""

@@ -235,6 +235,7 @@ class State:
     vectors : name of the vector file, whose ending states its format.
     center : subtracted from vectors of int8 or int4 before they are stored: float16 in base64; ""
         for none.
+    code_rows : rows before this one are in the file of codes.
     norms : name of the file of norms, None without rescoring.
     files : role (moments, reducer, rescorer, codes, ids, origins) -> file; origins if some differ
         from those in the log.
@@ -271,6 +272,7 @@ class State:
     epoch: int = 0
     vectors: str = file_name("vectors", 1)
     center: str = ""
+    code_rows: int = 0
     norms: str | None = None
     files: dict[str, FileRecord] = field(default_factory=dict)
     moments_rows: int = 0
@@ -534,6 +536,7 @@ class State:
             ("version", self.version, 1, LARGEST),
             ("encoded", self.encoded, 0, rows),
             ("moments_rows", self.moments_rows, 0, self.encoded),
+            ("code_rows", self.code_rows, 0, self.encoded),
             ("moments_deletions", self.moments_deletions, 0, self.deletion_count),
             ("words_rows", self.lexical_rows, rows - MOST_LATE if self.words else 0, rows),
             ("blocks of documents", self.log.blocks, min(rows, 1), LARGEST),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,6 @@ from slimdex.retrieval.documents import Document
 from slimdex.retrieval.index import Index
 from slimdex.retrieval.ingest.repairing import repair, verify
 from slimdex.retrieval.store.manifest import Manifest
-from slimdex.retrieval.store.snapshot import IndexInMemory
 from tests.conftest import Copies
 from tests.encoders import WordEncoder
 
@@ -54,9 +54,9 @@ def test_interrupted_after_its_commit_a_change_is_seen(
 ) -> None:
     shown = Index._show
 
-    def interrupted(self: Index, manifest: Manifest, loaded: IndexInMemory | None = None) -> None:
+    def interrupted(self: Index, manifest: Manifest, index: Any = None) -> None:
         patch.undo()
-        shown(self, manifest, loaded)
+        shown(self, manifest, index)
         raise error
 
     with monkeypatch.context() as patch:

@@ -14,6 +14,7 @@ from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.ingest import compacting
 from slimdex.retrieval.ingest.repairing import verify
+from slimdex.retrieval.store import index_files
 from tests.encoders import WordEncoder
 
 
@@ -43,7 +44,7 @@ def check(path: Path, ids: set[str]) -> None:
 def test_others_read_meanwhile_and_wait_to_write(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with_moments = compacting.with_moments
+    with_moments = index_files.with_moments
     found = list[str]()
 
     def copied(*given: Any) -> Any:

@@ -18,6 +18,7 @@ from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.ingest import encode, fitting
 from slimdex.retrieval.ingest.repairing import repair, verify
 from slimdex.retrieval.search.request import SearchRequest
+from slimdex.retrieval.store import index_files
 from tests.encoders import ReadingEncoder, WordEncoder
 
 OLD, NEW = 24, 40
@@ -110,7 +111,7 @@ def test_documents_can_change_during_the_migration(old: Collection, tmp_path: Pa
 def test_documents_that_others_change_during_the_fit(
     old: Collection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    encode_rows = fitting.encode_rows
+    encode_rows = index_files.encode_rows
 
     def fitted(*given: Any) -> object:
         made = encode_rows(*given)
