@@ -36,7 +36,7 @@ from ..encoders.base import AUTO as ANY
 from ..encoders.base import Encoder, check_spec, passage_tokens
 from ..lexical.fusion import AUTO, OFF
 
-FORMAT = 5
+FORMAT = 6
 """Version of the state and the folder's layout: see docs/file-format.md."""
 
 MOST_DIM = 1 << 20
