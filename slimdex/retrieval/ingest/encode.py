@@ -24,10 +24,11 @@ from ..index import Index
 from ..store.manifest import Manifest
 from ..store.row_flags import changed_since
 from ..store.snapshot import Snapshot
+from ..store.state import State
 from . import writer
 from .addition_report import AdditionReport
 from .fitting import finish_fit, is_fit_due, refit, renew_moments
-from .text_vectors import EncodedTexts, StoredTexts, encode
+from .text_vectors import NO_TEXTS, EncodedTexts, StoredTexts, encode
 
 SECONDS = 10.0
 SECONDS_IN_PROCESSES = 60.0
@@ -48,13 +49,17 @@ GROWTH = 8
 
 @dataclass(frozen=True)
 class RowsToEncode:
-    """The next rows to encode: a snapshot's, from `first` on, with their documents' ids.
+    """The next rows to encode, with their documents' ids.
 
-    The texts of those that are deleted for good are empty.
+    Attributes
+    ----------
+    manifest : the commit that has them.
+    state : its state, whose encoder is to encode the rows from `encoded` on: see `State.target`.
+    texts : empty for rows that are deleted for good.
     """
 
     manifest: Manifest
-    first: int
+    state: State
     ids: Sequence[str]
     texts: Sequence[str]
 
@@ -138,18 +143,49 @@ def encode_until(index: Index, goal: int, end: float = inf) -> AdditionReport:
     pace = Pace.of(index, end - monotonic())
     stored = index.read(_deleted_texts)
     while index.state.encoded < min(goal, index.state.rows) and monotonic() < end:
-        rows = index.read(lambda snapshot: next_rows(snapshot, snapshot.state.encoded, pace.limit))
-        with counting(rows, start):
-            encoded = encode(index, rows.manifest.state, rows.ids, rows.texts, stored)
-        pace.took(encoded)
-        with index.change() as change:
-            if not _is_next(change.base.manifest, rows):
-                continue  # others have renumbered the rows, or replaced the encoder
-            writer.commit_vectors(change, encoded.vectors)
+        report += encode_next(index, pace, start, stored)
         if index.state.settings is None and index.snapshot.searchable_count >= LEAST_ROWS:
             refit(index, index.state.requested, "with the last")
-        report += encoded.report
     return report
+
+
+def encode_next(
+    index: Index,
+    pace: Pace,
+    start: int = 0,
+    stored: StoredTexts = NO_TEXTS,
+    *,
+    replaces: bool = False,
+) -> AdditionReport:
+    """Encode the next rows, and commit their vectors unless others have changed these rows.
+
+    Parameters
+    ----------
+    start : the first row whose progress is reported.
+    stored : texts that are not encoded again.
+    replaces : whether the vectors are those that will replace the index's own.
+
+    Returns how many texts were encoded, and how they were read.
+    """
+    rows = index.read(_next_rows, pace.limit, replaces)
+    if rows is None:
+        return AdditionReport()
+    with counting(rows, start):
+        encoded = encode(index, rows.state, rows.ids, rows.texts, stored)
+    pace.took(encoded)
+    with index.change() as change:
+        now = change.state.target(replaces)
+        keeps_rows = change.base.manifest.keeps_rows_of(rows.manifest)
+        if now is None or not keeps_rows or not _continues(rows.state, now):
+            return AdditionReport()
+        commit = writer.commit_replacement if replaces else writer.commit_vectors
+        commit(change, encoded.vectors)
+        return encoded.report
+
+
+def _continues(then: State, now: State) -> bool:
+    """Whether the same rows are the next ones to encode, by the same encoder."""
+    return (then.encoded, then.encoder, then.vectors) == (now.encoded, now.encoder, now.vectors)
 
 
 def _deleted_texts(snapshot: Snapshot) -> StoredTexts:
@@ -167,11 +203,15 @@ def _last_deleted(snapshot: Snapshot) -> Rows:
     return deleted[deleted < state.before.rows]
 
 
-def next_rows(snapshot: Snapshot, first: int, limit: int) -> RowsToEncode:
-    """The rows from `first` on, of about `limit` characters together.
+def _next_rows(snapshot: Snapshot, limit: int, replaces: bool) -> RowsToEncode | None:
+    """The next rows to encode, of about `limit` characters; None if there are none.
 
     A long document may be left half encoded.
     """
+    state = snapshot.state.target(replaces)
+    if state is None or not state.waits:
+        return None
+    first = state.encoded
     deleted = set(without(from_row(snapshot.deleted, first), _last_deleted(snapshot)).tolist())
     ids = list[str]()
     texts = list[str]()
@@ -182,7 +222,7 @@ def next_rows(snapshot: Snapshot, first: int, limit: int) -> RowsToEncode:
         ids.append(id)
         texts.append("" if row in deleted else text)
         characters += len(texts[-1]) + TEXT_CHARACTERS
-    return RowsToEncode(snapshot.manifest, first, ids, texts)
+    return RowsToEncode(snapshot.manifest, state, ids, texts)
 
 
 def _texts_from(snapshot: Snapshot, first: int) -> Iterator[tuple[int, str, str]]:
@@ -194,24 +234,17 @@ def _texts_from(snapshot: Snapshot, first: int) -> Iterator[tuple[int, str, str]
                 yield row, record.document.id, text
 
 
-def _is_next(now: Manifest, rows: RowsToEncode) -> bool:
-    """Whether some rows still are the next ones to encode, and by the same encoder."""
-    then = rows.manifest
-    is_next = now.state.encoded == rows.first and now.state.encoder == then.state.encoder
-    return is_next and now.keeps_rows_of(then)
-
-
 @contextmanager
 def counting(rows: RowsToEncode, start: int) -> Iterator[None]:
     """Report the progress of some rows as progress of all from row `start` on."""
-    total = rows.manifest.state.rows - start
+    total = rows.state.rows - start
 
     def of_all(stage: str, done: int, characters: int) -> tuple[int, int] | None:
         """Convert progress in characters; None for other stages."""
         if stage != ENCODING:
             return None
         share = done / max(characters, 1)
-        return rows.first - start + int(len(rows.texts) * share), total
+        return rows.state.encoded - start + int(len(rows.texts) * share), total
 
     with progress_within(of_all):
         yield

@@ -137,16 +137,11 @@ def try_fit(
         fitted = _fit(index, settings, folder, replaces)
         if fitted is not None:
             with index.change() as change:
-                state = _fitted_state(change.next_state(), replaces)
+                state = change.next_state().target(replaces)
                 is_same = state is not None and state.vectors == fitted.state.vectors
                 if state and is_same and change.base.manifest.keeps_rows_of(fitted.before):
                     return [*fitted.notes, *_commit_fit(change, fitted, state, undo)]
     return None
-
-
-def _fitted_state(state: State, replaces: bool) -> State | None:
-    """The state whose vectors are fitted; None if those by another encoder were given up."""
-    return state.replaced() if replaces else state
 
 
 def _fit(index: Index, settings: Settings, folder: Path, replaces: bool) -> FitResult | None:
@@ -156,7 +151,7 @@ def _fit(index: Index, settings: Settings, folder: Path, replaces: bool) -> FitR
     """
 
     def read(snapshot: Snapshot) -> tuple[Manifest, State | None, Moments]:
-        state = _fitted_state(snapshot.state, replaces)
+        state = snapshot.state.target(replaces)
         if not replaces or state is None:
             return snapshot.manifest, state, snapshot.moments()
         live = without(np.arange(state.rows), snapshot.hidden)

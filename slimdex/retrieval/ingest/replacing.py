@@ -16,12 +16,9 @@ from slimdex.errors import InputError
 from ..encoders.adapters import plain_spec
 from ..encoders.base import Encoder, as_recorded, is_same_encoder
 from ..index import Index
-from ..store.next_commit import Change
-from ..store.snapshot import Snapshot
-from ..store.state import Replacement, center_text
-from .encode import Pace, RowsToEncode, counting, encode_waiting, next_rows
+from ..store.state import Replacement
+from .encode import Pace, encode_next, encode_waiting
 from .fitting import try_fit
-from .text_vectors import NO_TEXTS, EncodedTexts, encode
 
 
 @dataclass(frozen=True)
@@ -52,7 +49,7 @@ def replace_vectors(index: Index, encoder: Encoder, seconds: float = inf) -> Rep
                 encode_waiting(index)  # what others have added during the fit
                 return ReplacementReport(total, total, finished=True, notes=tuple(notes))
             continue
-        _encode_next(index, pace)
+        encode_next(index, pace, replaces=True)
         now = index.state
         if now.replacement and monotonic() >= end:
             return ReplacementReport(now.replacement.rows, now.rows)
@@ -108,41 +105,3 @@ def _begin(index: Index, encoder: Encoder) -> Encoder:
         change.commit(replace(state, replacement=replacement))
         index.encoders.give(encoder)
         return encoder
-
-
-def _encode_next(index: Index, pace: Pace) -> None:
-    """Encode the next rows, and commit their vectors unless rows were renumbered meanwhile."""
-
-    def read(snapshot: Snapshot) -> RowsToEncode:
-        replacement = snapshot.state.replacement
-        first = replacement.rows if replacement else snapshot.state.rows
-        return next_rows(snapshot, first, pace.limit)
-
-    rows = index.read(read)
-    state = rows.manifest.state
-    new_state = state.replaced()
-    if new_state is None:
-        return
-    with counting(rows, 0):
-        encoded = encode(index, new_state, rows.ids, rows.texts, NO_TEXTS)
-    pace.took(encoded)
-    with index.change() as change:
-        now = change.base.manifest
-        if now.keeps_rows_of(rows.manifest) and now.state.replacement == state.replacement:
-            _append(change, encoded)
-
-
-def _append(change: Change, encoded: EncodedTexts) -> None:
-    """Commit the vectors of the next rows."""
-    # The first vectors set the center that is subtracted from int8 or int4 vectors.
-    state = change.next_state()
-    replacement = state.replacement
-    assert replacement is not None
-    vectors = encoded.vectors.rows(0, len(encoded.vectors))
-    if not replacement.center:
-        replacement = replace(replacement, center=center_text(replacement.vectors, vectors))
-
-    file = replacement.vector_file(change.path)
-    file.append(vectors)
-    state = replace(state, replacement=replace(replacement, rows=len(file)))
-    change.commit(state)

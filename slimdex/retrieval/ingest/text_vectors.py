@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from itertools import compress
 from time import perf_counter
@@ -11,7 +11,7 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import NDArray
 
-from slimdex.indexes.arrays import NO_ROWS, Matrix, Rows, batches
+from slimdex.indexes.arrays import Matrix, Rows, batches
 from slimdex.system.workers import Workers
 
 from ..encoders.base import Encoder, Lengths
@@ -26,49 +26,46 @@ from .addition_report import NAMED, AdditionReport
 READ_AT_ONCE = 1024
 ANY_TEXT = "a"
 """Text that no working encoder refuses."""
-DIGEST = np.dtype("S16")
-"""Digests of 16 bytes, practically free of collisions."""
+DIGEST_BYTES = 16
+"""Of digests that are practically free of collisions."""
 
 
 @dataclass(frozen=True)
 class StoredTexts:
-    """Sorted digests (n,) of some of an index's texts, and the row (n,) of each, with its vector.
+    """Digests of some of an index's texts -> the row of each, with its vector.
 
     Texts of replaced or deleted documents are not encoded again. So only the changed passages of a
     document are encoded, and none if it has only moved. The rows are valid in one `State.epoch`;
     another one may number them differently.
     """
 
-    digests: NDArray[np.bytes_]
-    rows: Rows
+    rows: Mapping[bytes, int] = field(default_factory=dict)
     epoch: int = 0
 
     @classmethod
     def of(cls, store: DocumentStore, documents: Rows) -> StoredTexts:
-        """Collect the texts of documents with vectors, given by their first rows in order."""
-        collected = list[bytes]()
+        """Collect the texts of documents, given by their first rows in order."""
+        digests = list[bytes]()
         for part in batches(len(documents), READ_AT_ONCE):
-            collected += digests_of(store.contents_of(documents[part]))
-        digests = np.array(collected, dtype=DIGEST)
-        order = np.argsort(digests, kind="stable")
-        rows = store.manifest.document_rows.all_rows(documents)
-        return cls(digests[order], rows[order], store.epoch)
+            digests += map(_digest, store.contents_of(documents[part]))
+        rows = store.manifest.document_rows.all_rows(documents).tolist()
+        return cls(dict(zip(digests, rows, strict=True)), store.epoch)
 
-    def rows_of(self, state: State, texts: Sequence[str]) -> dict[str, int]:
-        """Map texts to rows that have their vectors; texts without a vector are left out.
-
-        All are, if rows have been renumbered since.
-        """
-        if state.epoch != self.epoch or not len(self.rows) or not texts:
+    def vectors(self, snapshot: Snapshot, texts: Sequence[str]) -> dict[str, NDArray[np.float32]]:
+        """Map texts to their vectors; texts without one are left out."""
+        state = snapshot.state
+        if state.epoch != self.epoch or not self.rows:
             return {}
-        digests = np.array(digests_of(texts), dtype=DIGEST)
-        positions = np.minimum(np.searchsorted(self.digests, digests), len(self.rows) - 1)
-        is_stored = self.digests[positions] == digests
-        rows = self.rows[positions].tolist()
-        return dict(compress(zip(texts, rows, strict=True), is_stored))
+        row_of = {text: self.rows.get(_digest(text), state.rows) for text in texts}
+        known = {text: row for text, row in row_of.items() if row < state.encoded}
+        vectors = snapshot.vectors().take(np.array([*known.values()], dtype=np.int64))
+
+        # Rows that were deleted before they were encoded have zeros.
+        pairs = zip(known, vectors, strict=True)
+        return {text: vector for text, vector in pairs if vector.any()}
 
 
-NO_TEXTS = StoredTexts(np.zeros(0, dtype=DIGEST), NO_ROWS)
+NO_TEXTS = StoredTexts()
 
 
 @dataclass(frozen=True)
@@ -98,7 +95,7 @@ def encode(
             names.setdefault(text, id)
 
     # The vectors of known and of new texts.
-    vector_of = index.read(_known_vectors, state, stored, [*names])
+    vector_of = index.read(stored.vectors, [*names])
     new = [text for text in names if text not in vector_of]
     report = AdditionReport()
     start = perf_counter()
@@ -167,24 +164,6 @@ def _encode(
         return np.concatenate(vectors), np.concatenate(lengths)
 
 
-def _known_vectors(
-    snapshot: Snapshot, state: State, stored: StoredTexts, texts: Sequence[str]
-) -> dict[str, NDArray[np.float32]]:
-    """Map the texts that have vectors to these; if `state` is of another epoch, none has."""
-    row_of = stored.rows_of(snapshot.state, texts) if snapshot.state.epoch == state.epoch else {}
-    if not row_of:
-        return {}
-    # Rows that were deleted before they were encoded have zeros.
-    encoded = {text: row for text, row in row_of.items() if row < snapshot.state.encoded}
-    vectors = snapshot.vectors().take(np.array([*encoded.values()], dtype=np.int64))
-    pairs = zip(encoded, vectors, strict=True)
-    return {text: vector for text, vector in pairs if vector.any()}
-
-
-def digests_of(texts: Sequence[str]) -> list[bytes]:
-    """Digest of each text."""
-    digests = []
-    for text in texts:
-        encoded = text.encode("utf-8", "surrogatepass")
-        digests.append(blake2b(encoded, digest_size=DIGEST.itemsize).digest())
-    return digests
+def _digest(text: str) -> bytes:
+    """Digest of a text."""
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=DIGEST_BYTES).digest()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence, Set
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 
@@ -113,6 +114,17 @@ def commit_vectors(change: Change, vectors: DocumentVectors) -> None:
     change.commit(state, undo="with the last", index=index)
 
 
+def commit_replacement(change: Change, vectors: DocumentVectors) -> None:
+    """Commit the vectors of the next rows by the encoder that will replace the index's own."""
+    state = change.next_state()
+    replaced = state.replaced()
+    assert state.replacement is not None
+    assert replaced is not None
+    new = _append(change.path, replaced, vectors)
+    replacement = replace(state.replacement, rows=new.encoded, center=new.center)
+    change.commit(replace(state, replacement=replacement))
+
+
 def _with_vectors(
     before: Snapshot, state: State, vectors: DocumentVectors
 ) -> tuple[State, ReducedIndex | None]:
@@ -120,20 +132,26 @@ def _with_vectors(
 
     Returns the next state, and the index in memory.
     """
-    if not (state.encoded and state.center):
-        first_vectors = vectors.rows(0, min(len(vectors), APPENDED_AT_ONCE))
-        state = replace(state, center=center_text(state.vectors, first_vectors))
-    file = state.vector_file(before.path)
-    for part in batches(len(vectors), APPENDED_AT_ONCE):
-        file.append(vectors.rows(part.start, part.stop))
-    state = replace(state, encoded=len(file))
+    state = _append(before.path, state, vectors)
     if state.settings is None:
         return state, None
     index = before.index
     if len(index.index) > before.state.encoded:  # by an addition that failed later
         index = before.load()
-    index = index.with_rows_of(file)
+    index = index.with_rows_of(state.vector_file(before.path))
     return save_codes(before.path, state, index), index
+
+
+def _append(folder: Path, state: State, vectors: DocumentVectors) -> State:
+    """Append the vectors of the next rows to their file."""
+    # The first ones set the center that is subtracted from vectors of int8 or int4.
+    if not (state.encoded and state.center):
+        first_vectors = vectors.rows(0, min(len(vectors), APPENDED_AT_ONCE))
+        state = replace(state, center=center_text(state.vectors, first_vectors))
+    file = state.vector_file(folder)
+    for part in batches(len(vectors), APPENDED_AT_ONCE):
+        file.append(vectors.rows(part.start, part.stop))
+    return replace(state, encoded=len(file))
 
 
 def keep_certificate(index: Index, certificate: Certificate) -> None:

@@ -18,7 +18,7 @@ from pathlib import Path
 from secrets import token_hex
 
 from slimdex.errors import CorruptError, InputError, SlimdexError, UnreadableError
-from slimdex.indexes.arrays import Rows, merge_rows, without
+from slimdex.indexes.arrays import Rows
 from slimdex.indexes.vectors.row_formats import FLOAT32
 from slimdex.indexes.vectors.vector_file import VectorFile
 from slimdex.system.append_only import AppendOnlyFile
@@ -46,14 +46,12 @@ Checksums = Mapping[str, Sequence[str]]
 
 def append_only_files(folder: Path, state: State) -> list[AppendOnlyFile]:
     """The files whose blocks have checksums in the manifest, with their committed sizes."""
-    vectors = state.vector_file(folder, 0)
-    files = [AppendOnlyFile(vectors.path, state.encoded * vectors.row_bytes)]
+    files = list[AppendOnlyFile]()
     if state.norms:
         files.append(AppendOnlyFile(folder / state.norms, state.encoded * FLOAT32.dtype.itemsize))
-    if state.replacement is not None:
-        replacement = state.replacement.vector_file(folder, 0)
-        nbytes = state.replacement.rows * replacement.row_bytes
-        files.append(AppendOnlyFile(replacement.path, nbytes))
+    for each in filter(None, (state, state.replaced())):
+        vectors = each.vector_file(folder, 0)
+        files.append(AppendOnlyFile(vectors.path, each.encoded * vectors.row_bytes))
     return [*files, *log_files(folder, state.log), *flag_files(folder, state)]
 
 
@@ -139,30 +137,6 @@ class Manifest:
         if not 0 < stop <= len(self.commits):
             return ""
         return self.commits[:stop][-COMMIT:]
-
-    def next_commit(
-        self,
-        state: State,
-        columns: Mapping[str, str],
-        *,
-        deleted: Rows,
-        restored: Rows,
-        textless: Rows,
-        document_rows: DocumentRows,
-    ) -> Manifest:
-        """The manifest of the commit that follows.
-
-        It deletes some rows, and restores some that were deleted; `textless` are those of its new
-        rows, and `document_rows` those of all.
-        """
-        row_sets = RowSets(
-            deleted=without(merge_rows(self.deleted, deleted), restored),
-            textless=merge_rows(self.textless, textless),
-            documents=document_rows,
-        )
-        return Manifest(
-            state=state, columns=columns, row_sets=row_sets, checksums=self.checksums
-        ).with_new_name(self.commits)
 
     @classmethod
     def read(cls, folder: Path, name: str = MANIFEST, before: Manifest | None = None) -> Manifest:

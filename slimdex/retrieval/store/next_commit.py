@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from slimdex.errors import CorruptError, SlimdexError
-from slimdex.indexes.arrays import NO_ROWS, Rows
+from slimdex.indexes.arrays import NO_ROWS, Rows, merge_rows, without
 from slimdex.indexes.search.reduced_index import ReducedIndex
 from slimdex.system.append_only import BLOCK_BYTES, digests_after_growth
 from slimdex.system.once import cached_property
@@ -25,7 +25,7 @@ from .manifest import NO_CHECKSUM, Manifest, append_only_files
 from .new_documents import NO_DOCUMENTS, NewDocuments
 from .origins import write_origins
 from .passages import DocumentRows
-from .row_flags import deletion_entries, flag_files
+from .row_flags import RowSets, deletion_entries, flag_files
 from .snapshot import Snapshot
 from .state import LONGEST_TRAILING, MOST_TRAILING, Before, ColumnFile, State
 
@@ -146,15 +146,19 @@ class Change:
         state = self._with_columns(self._with_origins(state))
 
         # The sets of rows, and their files.
-        manifest = old.next_commit(
-            state,
-            dict(self.columns),
-            deleted=deleted,
-            restored=restored,
-            textless=self.new_textless,
-            document_rows=self.document_rows,
+        row_sets = RowSets(
+            deleted=without(merge_rows(old.deleted, deleted), restored),
+            textless=merge_rows(old.textless, self.new_textless),
+            documents=self.document_rows,
         )
-        manifest = self._with_row_files(manifest, deleted, restored)
+        flags, deletions = flag_files(self.path, old.state)
+        if old.state.rows < state.rows:
+            flags.append(row_sets.flags(old.state.rows, state.rows))
+        entries = deletion_entries(deleted, restored)
+        if len(entries):
+            deletions.append(entries.tobytes())
+        state = replace(state, deletion_count=old.state.deletion_count + len(entries))
+        manifest = Manifest(state, dict(self.columns), row_sets).with_new_name(old.commits)
 
         # If these two steps fail, for example on a full disk, a later commit repeats them.
         with suppress(OSError, SlimdexError):
@@ -246,18 +250,6 @@ class Change:
         record = store.with_id_file(self.path / state.new_name(IDS))
         files = state.files | {IDS: record}
         return replace(manifest, state=replace(state, files=files, id_rows=state.rows))
-
-    def _with_row_files(self, manifest: Manifest, deleted: Rows, restored: Rows) -> Manifest:
-        """Append the flags of new rows, and what this change deletes and restores."""
-        state = manifest.state
-        flags, deletions = flag_files(self.path, self.base.state)
-        if self.base.state.rows < state.rows:
-            flags.append(manifest.row_sets.flags(self.base.state.rows, state.rows))
-        entries = deletion_entries(deleted, restored)
-        if len(entries):
-            deletions.append(entries.tobytes())
-        count = self.base.state.deletion_count + len(entries)
-        return replace(manifest, state=replace(state, deletion_count=count))
 
     def _with_checksums(self, manifest: Manifest) -> Manifest:
         """The manifest with the checksums of its files, computed of the blocks that are new.

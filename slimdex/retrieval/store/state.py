@@ -130,13 +130,6 @@ class Replacement:
     rows: int = 0
     center: str = ""
 
-    def vector_file(self, folder: Path, rows: int | None = None) -> VectorFile:
-        """The vectors so far, or the first `rows` of them, in the index's folder."""
-        format = STORED[vector_format(self.vectors)]
-        center = center_from(self.center, self.dim)
-        rows = self.rows if rows is None else rows
-        return VectorFile(folder / self.vectors, self.dim, rows, format, center)
-
 
 @dataclass(frozen=True)
 class Certificate:
@@ -421,6 +414,10 @@ class State:
         center = center_from(self.center, self.dim)
         rows = self.encoded if rows is None else rows
         return VectorFile(folder / self.vectors, self.dim, rows, STORED[self.stored], center)
+
+    def target(self, replaces: bool) -> State | None:
+        """This state or, if `replaces`, `replaced`."""
+        return self.replaced() if replaces else self
 
     def replaced(self) -> State | None:
         """The state with the vectors by another encoder, not fitted yet; None without them."""

@@ -62,7 +62,7 @@ def vector_faults(snapshot: Snapshot) -> list[str]:
 
 def replacement_faults(snapshot: Snapshot) -> list[str]:
     """Faults of the vectors that are to replace the others, block by block."""
-    new = snapshot.state.replacement
+    new = snapshot.state.replaced()
     if new is None:
         return []
     return _attempt(lambda: _block_faults(snapshot, new.vector_file(snapshot.path)))
