@@ -46,12 +46,13 @@ class StoredTexts:
     @classmethod
     def of(cls, store: DocumentStore, documents: Rows) -> StoredTexts:
         """Collect the texts of documents with vectors, given by their first rows in order."""
+        document_rows = store.manifest.document_rows
         collected = list[bytes]()
         for part in batches(len(documents), READ_AT_ONCE):
-            collected += digests_of(store.contents_of(documents[part]))
+            collected += digests_of(store.contents(document_rows.all_rows(documents[part])))
         digests = np.array(collected, dtype=DIGEST)
         order = np.argsort(digests, kind="stable")
-        rows = store.manifest.document_rows.all_rows(documents)
+        rows = document_rows.all_rows(documents)
         return cls(digests[order], rows[order], store.epoch)
 
     def rows_of(self, state: State, texts: Sequence[str]) -> dict[str, int]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
-from secrets import token_hex
 from typing import Any
 
 from slimdex.indexes.arrays import batches
@@ -68,25 +67,21 @@ def write_columns(
     users: Sequence[tuple[str, str]],
     parts: Iterable[Part],
 ) -> ColumnFile:
-    """Write the file of some rows from their documents, in parts.
+    """Write the file of some rows from their documents, in parts, by a connection of its own.
 
     `users` are the user's columns, (name, type) each. Raises an error of DuckDB if the disk fails;
     then no file is left.
     """
-    table = f"memory.main.new_{token_hex(4)}"
     columns = BUILT_IN | dict(users)
     definitions = ", ".join(f"{identifier(name)} {type_}" for name, type_ in columns.items())
-    connection.execute(f"CREATE TABLE {table}({definitions})")
-    try:
-        for part in parts:
-            values = column_values(part)
-            for few in batches(len(values[0][2]), INSERTED_AT_ONCE):
-                some = [(name, type_, column[few]) for name, type_, column in values]
-                sql, parameters = unnest_query(some)
-                connection.execute(f"INSERT INTO {table} BY NAME {sql}", parameters)
-        return _copy(connection, path, rows, table, columns)
-    finally:
-        connection.execute(f"DROP TABLE IF EXISTS {table}")
+    connection.execute(f"CREATE TEMP TABLE new_documents({definitions})")
+    for part in parts:
+        values = column_values(part)
+        for few in batches(len(values[0][2]), INSERTED_AT_ONCE):
+            some = [(name, type_, column[few]) for name, type_, column in values]
+            sql, parameters = unnest_query(some)
+            connection.execute(f"INSERT INTO new_documents BY NAME {sql}", parameters)
+    return _copy(connection, path, rows, "new_documents", columns)
 
 
 def merge_columns(

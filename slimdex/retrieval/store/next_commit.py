@@ -177,7 +177,7 @@ class Change:
         used = {name for _, _, columns in parts for name, *_ in columns}
         users = [(name, type_) for name, type_ in self.columns.items() if name in used]
         path = self.path / state.new_name("columns")
-        with store.connection() as connection:
+        with store.engine.writing() as connection:
             return write_columns(connection, path, range(first, state.rows), users, parts)
 
     def _with_origins(self, state: State) -> State:
