@@ -74,32 +74,21 @@ def write_columns(
     """
     columns = BUILT_IN | dict(users)
     definitions = ", ".join(f"{identifier(name)} {type_}" for name, type_ in columns.items())
-    connection.execute(f"CREATE TEMP TABLE new_documents({definitions})")
+    connection.execute(f"CREATE TEMP TABLE documents({definitions})")
     for part in parts:
         values = column_values(part)
         for few in batches(len(values[0][2]), INSERTED_AT_ONCE):
             some = [(name, type_, column[few]) for name, type_, column in values]
             sql, parameters = unnest_query(some)
-            connection.execute(f"INSERT INTO new_documents BY NAME {sql}", parameters)
-    return _copy(connection, path, rows, "new_documents", columns)
+            connection.execute(f"INSERT INTO documents BY NAME {sql}", parameters)
+    return copy_columns(connection, path, rows, columns)
 
 
-def merge_columns(
-    connection: duckdb.DuckDBPyConnection, path: Path, rows: range, users: Mapping[str, str]
+def copy_columns(
+    connection: duckdb.DuckDBPyConnection, path: Path, rows: range, columns: Iterable[str]
 ) -> ColumnFile:
-    """Write the rows of several files, in a connection that has a view of all, to one file."""
-    return _copy(connection, path, rows, "documents", BUILT_IN | dict(users))
-
-
-def _copy(
-    connection: duckdb.DuckDBPyConnection,
-    path: Path,
-    rows: range,
-    table: str,
-    columns: Iterable[str],
-) -> ColumnFile:
-    """Write some rows of a table to a file."""
-    sql = f"""SELECT {", ".join(map(identifier, columns))} FROM {table}
+    """Write some rows to a file, in a connection with a table or view `documents`."""
+    sql = f"""SELECT {", ".join(map(identifier, columns))} FROM documents
         WHERE "row" >= {rows.start} AND "row" < {rows.stop}"""
     record = publish(
         path, lambda new: connection.execute(f"COPY ({sql}) TO {literal(str(new))} ({OPTIONS})")

@@ -29,7 +29,7 @@ from .manifest import Manifest
 from .origins import Origins, read_origins
 from .record import Record, read_document, read_record
 from .where.conditions import TEXT_COLUMNS
-from .where.validation import SlowConditionError, check, limiting, refusal
+from .where.validation import check, limiting, refusal
 
 T = TypeVar("T")
 
@@ -264,15 +264,13 @@ class DocumentStore:
         where = check(where, [*types])
         with self.reading() as cursor:
             try:
-                with limiting(cursor):
+                with limiting(cursor, where):
                     # The condition may end with a comment, which the line break ends.
                     sql = f'SELECT "row" FROM documents WHERE ({where}\n)'
                     rows = cursor.execute(sql).fetchnumpy()["row"]
                 matches = np.zeros(self.rows, dtype=np.bool_)
                 matches[rows] = True
                 return np.flatnonzero(matches)
-            except SlowConditionError as error:
-                raise SlowConditionError(str(refusal(where, str(error), [*types]))) from error
             except duckdb.Error as error:
                 if isinstance(error, disk_errors()):
                     raise
@@ -290,12 +288,11 @@ class DocumentStore:
 
     def ids_by_row(self) -> list[str]:
         """Id of the document of each row, including deleted documents."""
-        ids = self.fetch(f'SELECT id FROM {BARE_DOCUMENTS} ORDER BY "row"')
+        sql = f'SELECT id FROM {BARE_DOCUMENTS} ORDER BY "row"'
+        ids = [id for (id,) in self.fetch(sql)]
         rows = self.manifest.document_rows
         counts = rows.counts_of(rows.first_rows(np.arange(self.rows))).tolist()
-        by_row = list[str]()
-        for (id,), count in zip(ids, counts, strict=True):
-            by_row += [id] * count
+        by_row: list[str] = np.repeat(np.array(ids, dtype=object), counts).tolist()
         return by_row
 
     def ids_of(self, rows: Rows) -> list[str]:

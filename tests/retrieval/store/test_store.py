@@ -9,12 +9,13 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slimdex.errors import CorruptError, InputError
+from slimdex.errors import CorruptError, InputError, UnreadableError
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.index import Index
 from slimdex.retrieval.store import column_facts as column_facts_module
@@ -177,3 +178,15 @@ def test_a_process_that_closes_nothing_exits_normally(index: Index) -> None:
     add(index, Document("a", "text"))
     command = [sys.executable, "-c", UNCLOSED, str(index.path)]
     assert subprocess.run(command, check=False).returncode == 0
+
+
+def test_queries_go_on_after_a_fatal_error(index: Index) -> None:
+    """After which DuckDB refuses all statements, so it starts again."""
+    add(index, Document("a", "x"))
+    with index.store.reading():  # another connection, which waits for its next query meanwhile
+        assert index.store.rows_where("true").tolist() == [0]
+    with pytest.raises(UnreadableError, match="out of order"), index.store.reading() as failed:
+        raise duckdb.FatalException("out of order")
+    with index.store.reading() as another:
+        assert another is not failed
+    assert index.store.rows_where("true").tolist() == [0]
