@@ -455,7 +455,7 @@ class Snapshot:
         total = self.state.rows
         known = self._matches.get(where) if isinstance(where, str) else None
         if known is not None:
-            return np.flatnonzero(np.unpackbits(known, count=total))
+            return np.flatnonzero(np.unpackbits(known, count=total).view(np.bool_))
         rows = self.store.rows_where(where)
         if may_read_clock(where):
             return rows
