@@ -254,7 +254,9 @@ def model_notes(snapshot: Snapshot, first: int) -> list[str]:
         return []
     spread = np.linspace(0, len(rows) - 1, LANGUAGE_SAMPLE).astype(np.int64)
     sample = rows[np.unique(spread)]
-    share, language = other_languages(snapshot.store.contents_of(sample))
+    share, language = other_languages(
+        snapshot.store.contents(snapshot.document_rows.all_rows(sample))
+    )
     if share <= 0.5:
         return []
     return [

@@ -192,7 +192,7 @@ def questions_of(subject: Subject, snapshot: Snapshot, sample: int) -> tuple[Dat
     else:
         rng = np.random.default_rng(0)
         pool = document_pool(snapshot.open(), index.query_encoder, sample, rng)
-        ids = index.store.ids_by_row(snapshot.state.rows)
+        ids = index.store.ids_by_row()
         names = [*map(str, range(len(pool)))]
         texts = []
 

@@ -227,7 +227,8 @@ def _commit_prepared(
         origins = addition.ids.origins_after(change.state.origins)
         change.state = replace(change.state, origins=origins)
         for before, now in addition.ids.moved.items():
-            change.origins |= dict.fromkeys(store.rows_of_place(before), f"{now}/")
+            for row, *_ in store.of_place(before, deleted=True):
+                change.origins[row] = f"{now}/"
     _adopt_origins(change, comparison)
 
     # Commit only what differs.

@@ -190,8 +190,7 @@ def _continues(then: State, now: State) -> bool:
 
 def _deleted_texts(snapshot: Snapshot) -> StoredTexts:
     """The texts of documents that the last change replaced or deleted, if they have vectors."""
-    documents = snapshot.document_rows.first_rows(_last_deleted(snapshot))
-    return StoredTexts.of(snapshot.store, documents)
+    return StoredTexts.of(snapshot.store, _last_deleted(snapshot))
 
 
 def _last_deleted(snapshot: Snapshot) -> Rows:

@@ -164,7 +164,7 @@ def _replaced_texts(snapshot: Snapshot, comparison: Comparison) -> StoredTexts:
     rows = comparison.rows
     replaced = [rows[document.id] for document in comparison.new if document.id in rows]
     documents = np.union1d(np.array(replaced, dtype=np.int64), comparison.gone)
-    return StoredTexts.of(snapshot.store, documents)
+    return StoredTexts.of(snapshot.store, snapshot.document_rows.all_rows(documents))
 
 
 def _compare_and_cut(

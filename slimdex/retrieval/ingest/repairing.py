@@ -201,7 +201,7 @@ def _encode_blocks(index: Index, encoder: Encoder) -> None:
     for block in damaged:
         # Rows without text have no vector; they are reported as done at once.
         span = file.rows_of_block(block)
-        contents = snapshot.store.contents(span.start, span.stop)
+        contents = snapshot.store.contents(np.arange(span.start, span.stop))
         has_text = np.array([*map(bool, contents)])
         vectors = np.zeros((len(span), state.dim), dtype=np.float32)
         texts = [*filter(None, contents)]

@@ -81,8 +81,10 @@ class SourceIds:
             else:
                 reading = ids._of_table(source, source.origin, store)
                 made_up.append(f"{reading.prefix}:1, ...")
-            known = store.origins_of_place(reading.place) if skips_known else frozenset[str]()
-            ids.readings.append(replace(reading, known=known))
+            if skips_known:
+                known = {origin for _, _, origin in store.of_place(reading.place)}
+                reading = replace(reading, known=known)
+            ids.readings.append(reading)
 
         # Ids that were made up come first.
         if made_up:
@@ -194,12 +196,20 @@ class SourceIds:
             read = [(source, reading) for source, reading in read if reading.parts]
 
         # Documents whose origins have changed since are left to the next sync, which reads them.
-        now = store.origins_of_place
-        places = [reading.place for _, reading in read if reading.known <= now(reading.place)]
+        places = list[str]()
+        for _, reading in read:
+            if reading.known <= {origin for *_, origin in store.of_place(reading.place)}:
+                places.append(reading.place)
 
         # Documents of a folder that has moved may still have its earlier place.
         places += [before for before, now in self.moved.items() if now in places]
-        missing = store.gone_from(places, [*sources.origins(self.readings)])
+        current = sources.origins(self.readings)
+        missing = [
+            (row, id, place)
+            for place in places
+            for row, id, origin in store.of_place(place)
+            if origin not in current
+        ]
 
         # A document is gone if one of its sources no longer has it.
         gone = list[int]()
@@ -210,7 +220,7 @@ class SourceIds:
                 if is_of_source and is_read:
                     gone.append(row)
                     break
-        return np.array(gone, dtype=np.int64)
+        return np.unique(np.array(gone, dtype=np.int64))
 
 
 def _names(base: str, place: PurePath | None) -> Iterator[str]:
@@ -271,7 +281,7 @@ def _has_moved(source: FileSource, prefix: str, place: str, store: DocumentStore
     # Most files must be known, and most documents of that place must be in this folder; otherwise
     # the files may be a copy of a few documents.
     known = store.rows_of_ids(source.ids(prefix))
-    if 2 * len(known) < max(len(source.paths), store.count_of_place(place)):
+    if 2 * len(known) < max(len(source.paths), len(store.of_place(place))):
         return False
 
     # Most must have the same content, and the folder must be gone from the other place.

@@ -43,13 +43,12 @@ class StoredTexts:
     epoch: int = 0
 
     @classmethod
-    def of(cls, store: DocumentStore, documents: Rows) -> StoredTexts:
-        """Collect the texts of documents, given by their first rows in order."""
+    def of(cls, store: DocumentStore, rows: Rows) -> StoredTexts:
+        """Collect the texts of some rows (n,), in order."""
         digests = list[bytes]()
-        for part in batches(len(documents), READ_AT_ONCE):
-            digests += map(_digest, store.contents_of(documents[part]))
-        rows = store.manifest.document_rows.all_rows(documents).tolist()
-        return cls(dict(zip(digests, rows, strict=True)), store.epoch)
+        for part in batches(len(rows), READ_AT_ONCE):
+            digests += map(_digest, store.contents(rows[part]))
+        return cls(dict(zip(digests, rows.tolist(), strict=True)), store.epoch)
 
     def vectors(self, snapshot: Snapshot, texts: Sequence[str]) -> dict[str, NDArray[np.float32]]:
         """Map texts to their vectors; texts without one are left out."""

@@ -137,7 +137,7 @@ class SlimdexSearch:
         vectors = encode_with_progress(self._encoder, texts)
 
         # mteb may drop a document with the query's own id from the answer.
-        ids = index.read(lambda snapshot: snapshot.store.ids_by_row(snapshot.state.rows))
+        ids = index.read(lambda snapshot: snapshot.store.ids_by_row())
         more = int(not set(ids).isdisjoint(queries["id"]))
         answers = {}
         for name, text, vector in zip(queries["id"], texts, vectors, strict=True):

@@ -125,7 +125,7 @@ def queries_with_labels(
 
     Raises `InputError` if no query has labels, or they are not for documents of the index.
     """
-    ids = index.read(lambda snapshot: snapshot.store.ids_by_row(snapshot.state.rows))
+    ids = index.read(lambda snapshot: snapshot.store.ids_by_row())
     return with_labels(queries, qrels, set(ids)), ids
 
 

@@ -114,7 +114,7 @@ def with_labels(
 def labelled_queries(snapshot: Snapshot, user_queries: UserQueries) -> list[LabelledQuery]:
     """Return the queries that have labels; raises `InputError` as `with_labels` does."""
     assert user_queries.labels is not None
-    ids = snapshot.store.ids_by_row(snapshot.state.rows)
+    ids = snapshot.store.ids_by_row()
     hidden = set(snapshot.hidden.tolist())
     # A document of several passages is represented by its first row, which the reverse order
     # writes last.

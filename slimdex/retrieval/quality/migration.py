@@ -104,7 +104,7 @@ def _compare(
     searched = _draw_rows(snapshot, queries, most, rng)
 
     # The new encoder.
-    contents = snapshot.contents(searched)
+    contents = snapshot.store.contents(searched)
     start = perf_counter()
     report_progress = reporting("encoding a sample", len(contents))
     vectors, _ = encoded_documents(encoder, contents, encoder.dim, report_progress)

@@ -104,7 +104,7 @@ class WaitingRows:
         X: Matrix = np.zeros((len(unknown), dim), dtype=np.float32)
         if len(unknown):
             with suppress(InputError):
-                X, _ = encode_all(self.encoder(), self.snapshot.contents(unknown), dim)
+                X, _ = encode_all(self.encoder(), self.snapshot.store.contents(unknown), dim)
         self.vectors.update(zip(unknown.tolist(), X, strict=True))
         return np.stack([self.vectors[row] for row in rows.tolist()])
 

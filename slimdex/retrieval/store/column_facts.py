@@ -13,7 +13,7 @@ from slimdex.system.duckdb_library import identifier
 
 from ..column_types import ANY
 from ..documents import visible_columns
-from .document_store import AMONG, COLUMNS_AT_ONCE, DocumentStore, among
+from .document_store import AMONG, COLUMNS_AT_ONCE, LIVE, DocumentStore, among
 
 LISTED_VALUES = 20
 """Largest number of distinct values that are listed."""
@@ -57,9 +57,7 @@ def _facts(store: DocumentStore, name: str, type_: str) -> dict[str, Any]:
     if values and len(values) <= LISTED_VALUES:
         return facts | {"values": _as_counts(values)}
     if type_ in ORDERED:
-        ((least, greatest),) = store.fetch(
-            f"SELECT min({column}), max({column}) FROM {store.live(column)}"
-        )
+        ((least, greatest),) = store.fetch(f"SELECT min({column}), max({column}) FROM {LIVE}")
         return facts | {"least": least, "greatest": greatest}
     return facts
 
@@ -72,7 +70,7 @@ def _items(store: DocumentStore, column: str) -> list[tuple[Any, int]]:
     """Items of the lists in a quoted column with their numbers of documents."""
     return store.fetch(
         f"""SELECT item, count(*) FROM (
-            SELECT unnest(list_distinct({column})) AS item FROM {store.live(column)}
+            SELECT unnest(list_distinct({column})) AS item FROM {LIVE}
         ) WHERE item IS NOT NULL GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT {LISTED_ITEMS}"""
     )
 
@@ -80,7 +78,7 @@ def _items(store: DocumentStore, column: str) -> list[tuple[Any, int]]:
 def _count_values(store: DocumentStore, column: str, limit: str = "") -> list[tuple[Any, int]]:
     """Values of a quoted column with their numbers of documents, the most frequent first."""
     return store.fetch(
-        f"""SELECT {column}, count(*) FROM {store.live(column)}
+        f"""SELECT {column}, count(*) FROM {LIVE}
         WHERE {column} IS NOT NULL GROUP BY 1 ORDER BY 2 DESC, 1 {limit}"""
     )
 

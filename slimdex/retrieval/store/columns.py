@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
-from secrets import token_hex
 from typing import Any
 
 from slimdex.indexes.arrays import batches
@@ -68,43 +67,28 @@ def write_columns(
     users: Sequence[tuple[str, str]],
     parts: Iterable[Part],
 ) -> ColumnFile:
-    """Write the file of some rows from their documents, in parts.
+    """Write the file of some rows from their documents, in parts, by a connection of its own.
 
     `users` are the user's columns, (name, type) each. Raises an error of DuckDB if the disk fails;
     then no file is left.
     """
-    table = f"memory.main.new_{token_hex(4)}"
     columns = BUILT_IN | dict(users)
     definitions = ", ".join(f"{identifier(name)} {type_}" for name, type_ in columns.items())
-    connection.execute(f"CREATE TABLE {table}({definitions})")
-    try:
-        for part in parts:
-            values = column_values(part)
-            for few in batches(len(values[0][2]), INSERTED_AT_ONCE):
-                some = [(name, type_, column[few]) for name, type_, column in values]
-                sql, parameters = unnest_query(some)
-                connection.execute(f"INSERT INTO {table} BY NAME {sql}", parameters)
-        return _copy(connection, path, rows, table, columns)
-    finally:
-        connection.execute(f"DROP TABLE IF EXISTS {table}")
+    connection.execute(f"CREATE TEMP TABLE documents({definitions})")
+    for part in parts:
+        values = column_values(part)
+        for few in batches(len(values[0][2]), INSERTED_AT_ONCE):
+            some = [(name, type_, column[few]) for name, type_, column in values]
+            sql, parameters = unnest_query(some)
+            connection.execute(f"INSERT INTO documents BY NAME {sql}", parameters)
+    return copy_columns(connection, path, rows, columns)
 
 
-def merge_columns(
-    connection: duckdb.DuckDBPyConnection, path: Path, rows: range, users: Mapping[str, str]
+def copy_columns(
+    connection: duckdb.DuckDBPyConnection, path: Path, rows: range, columns: Iterable[str]
 ) -> ColumnFile:
-    """Write the rows of several files, in a connection that has a view of all, to one file."""
-    return _copy(connection, path, rows, "documents", BUILT_IN | dict(users))
-
-
-def _copy(
-    connection: duckdb.DuckDBPyConnection,
-    path: Path,
-    rows: range,
-    table: str,
-    columns: Iterable[str],
-) -> ColumnFile:
-    """Write some rows of a table to a file."""
-    sql = f"""SELECT {", ".join(map(identifier, columns))} FROM {table}
+    """Write some rows to a file, in a connection with a table or view `documents`."""
+    sql = f"""SELECT {", ".join(map(identifier, columns))} FROM documents
         WHERE "row" >= {rows.start} AND "row" < {rows.stop}"""
     record = publish(
         path, lambda new: connection.execute(f"COPY ({sql}) TO {literal(str(new))} ({OPTIONS})")

@@ -65,7 +65,7 @@ def new_columns(store: DocumentStore, path: Path, rows: range) -> ColumnFile:
     parts = (
         store.part(span.start, span.stop) for span in batches(rows.stop, READ_AT_ONCE, rows.start)
     )
-    with store.connection() as connection:
+    with store.engine.writing() as connection:
         return write_columns(connection, path, rows, [*store.columns.items()], parts)
 
 

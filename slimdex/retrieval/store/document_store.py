@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
-from weakref import finalize
 
 import numpy as np
 
@@ -20,16 +20,16 @@ from slimdex.system.duckdb_library import duckdb, identifier, literal
 from slimdex.system.once import Once, cached_property
 
 from ..column_types import stored
-from ..documents import BUILT_IN_COLUMNS, Document
-from .columns import Part, Typed, column_values, documents_query, unnest_query
-from .engine import Engine, Session, disk_error, disk_errors, one_line
+from ..documents import Document
+from .columns import Part, column_values, documents_query, unnest_query
+from .engine import Engine, disk_error, disk_errors, one_line
 from .ids import IDS, IdFile, LaterIds
 from .log import Log
 from .manifest import Manifest
 from .origins import Origins, read_origins
 from .record import Record, read_document, read_record
 from .where.conditions import TEXT_COLUMNS
-from .where.validation import SlowConditionError, check, limiting, refusal
+from .where.validation import check, limiting, refusal
 
 T = TypeVar("T")
 
@@ -49,14 +49,16 @@ SAMPLE_CHARACTERS = 40
 """Values of a column that the error for a condition shows, and the characters of each."""
 BEGINNING = 300
 """Characters of the beginning of a text."""
-COMPARED = 100_000
-COMPARED_CHARACTERS = 100
-"""An unknown id is compared with others only if it has at most `COMPARED_CHARACTERS` characters and
-the index has at most `COMPARED` rows, which takes some milliseconds."""
 AMONG = '"row" BETWEEN ? AND ? AND "row" IN (SELECT unnest(?::BIGINT[]))'
 """A condition on rows, whose parameters `among` returns: files without any of them are skipped."""
-PLACE = "left(slimdex_origin, 32)"
-"""The digest of an origin's place. (DuckDB 2.0.0 fails on `split_part` of an all-NULL column.)"""
+LIVE = '(FROM documents ANTI JOIN gone USING ("row"))'
+"""The documents that are not deleted."""
+ORIGINS = """(SELECT "row", id,
+    CASE WHEN changed."row" IS NULL THEN slimdex_origin ELSE changed.origin::VARCHAR END AS origin
+    FROM (SELECT "row", id, slimdex_origin FROM documents) LEFT JOIN changed USING ("row"))"""
+"""Row, id and origin of each document, with those that have changed, in a table."""
+PLACE = "left(origin, 32)"
+"""The digest of an origin's place."""
 
 
 def among(rows: Sequence[int] | Rows) -> list[Any]:
@@ -80,7 +82,7 @@ class DocumentStore:
     Attributes
     ----------
     columns : the user's: name -> type.
-    rows : documents before this row are visible.
+    rows : number of rows.
     changed_origins : the content of the file of origins.
     id_file, later_ids : where documents are, by their ids.
     """
@@ -107,28 +109,11 @@ class DocumentStore:
             if _ids_of(before.manifest) == _ids_of(manifest):
                 self.id_file = before.id_file
                 self.later_ids = replace(before.later_ids)
-        self._made: tuple[Session, str] | None = None  # where the view is: see `_schema`
-        self._tables = set[str]()  # tables that were made beside it: see `_table`
+        self._idle = deque[duckdb.DuckDBPyConnection]()  # connections of `reading`, in no thread
 
     def at_commit(self, manifest: Manifest) -> DocumentStore:
-        """Return the documents of a later commit, sharing what is known about ids and origins.
-
-        This is the same store if the commit has the same documents: its files stay open.
-        """
-        store = DocumentStore(self.engine, manifest, self)
-        return self if self._has_documents_of(store) else store
-
-    def _has_documents_of(self, other: DocumentStore) -> bool:
-        """True if both stores have the same documents, columns and files."""
-        state = self.manifest.state
-        now = other.manifest.state
-        return (
-            (state.column_files, state.log, self.rows, self.epoch)
-            == (now.column_files, now.log, other.rows, other.epoch)
-            and self.origins_file == other.origins_file
-            and dict(self.columns) == dict(other.columns)
-            and np.array_equal(self.manifest.deleted, other.manifest.deleted)
-        )
+        """Return the documents of a later commit, sharing what is known about ids and origins."""
+        return DocumentStore(self.engine, manifest, self)
 
     @property
     def path(self) -> Path:
@@ -142,75 +127,52 @@ class DocumentStore:
 
     @contextmanager
     def reading(self) -> Iterator[duckdb.DuckDBPyConnection]:
-        """A connection for this thread, with the view of the documents.
+        """A connection for this thread, with a view of the documents, and a table of `gone` ones.
 
         Raises `CorruptError` if a file is damaged or missing, `UnreadableError` if the disk or
         memory failed, or others have removed a file.
         """
-        session = None
+        self.engine.ensure_open()
         try:
-            # One thread at a time makes views, but several may query.
-            with self.session() as session:
-                cursor = session.cursor(self._schema(session))
-            with closing(cursor):
-                yield cursor
+            try:
+                cursor = self._idle.pop()
+            except IndexError:
+                cursor = self._open_cursor()
+            yield cursor
+            self._idle.append(cursor)
         except duckdb.Error as error:
-            # After a fatal error, DuckDB refuses everything.
-            if isinstance(error, duckdb.FatalException) and session is not None:
-                session.has_failed = True
+            if isinstance(error, duckdb.FatalException):  # after which DuckDB refuses everything
+                self._idle.clear()
                 self.engine.restart()
-            raise self._read_error(error) from error
+            if isinstance(error, disk_errors()):
+                raise UnreadableError(str(disk_error(self.path, error))) from error
+            raise CorruptError(f"{self.path}: {one_line(error)}") from error
 
-    @contextmanager
-    def session(self) -> Iterator[Session]:
-        """The session in which the view is or will be, for one thread at a time.
-
-        It stays the same when others start a new one, except after a failure.
-        """
-        with self.engine.working() as current:
-            session = None if self._made is None else self._made[0]
-            yield current if session is None or session.has_failed else session
-
-    @contextmanager
-    def connection(self) -> Iterator[duckdb.DuckDBPyConnection]:
-        """Open a connection in which the view need not be."""
-        with self.session() as session:
-            cursor = session.cursor()
-        try:
-            with closing(cursor):
-                yield cursor
-        except disk_errors() as error:
-            raise disk_error(self.path, error) from error
-
-    def _schema(self, session: Session) -> str:
-        """Return the schema of this commit's view in a session, created on first use."""
-        if self._made is not None and self._made[0] is session:
-            return self._made[1]
-        files = self.manifest.state.column_files
-        columns = session.columns(files)
-        schema = session.schema()
-        finalize(self, session.end, schema)
+    def _open_cursor(self) -> duckdb.DuckDBPyConnection:
+        """Open a connection for `reading`; raises also `CorruptError` if a record is damaged."""
+        state = self.manifest.state
+        columns = self.engine.columns(state.column_files)
+        cursor = self.engine.cursor()
 
         # Rows after the files are few: they are in a table.
-        table = None
-        if self.manifest.state.column_rows < self.rows:
-            table = self._later_rows(session, schema)
-        paths = [self.path.absolute() / file.name for file in files]
-        view = documents_query([*zip(paths, columns, strict=True)], self.columns, table)
-        session.create("VIEW", f"{schema}.documents", view)
-        self._made = (session, schema)
-        self._tables = set()
-        return schema
+        later = None
+        if state.column_rows < self.rows:
+            values = column_values(self.part(state.column_rows, self.rows))
+            sql, parameters = unnest_query(values)
+            cursor.execute(f"CREATE TEMP TABLE later_documents AS {sql}", parameters)
+            later = ("later_documents", {name: type_ for name, type_, _ in values})
+        paths = [self.path.absolute() / file.name for file in state.column_files]
+        every = documents_query([*zip(paths, columns, strict=True)], self.columns, later)
+        inside = f'"row" >= 0 AND "row" < {self.rows}'  # files of others may have more
+        cursor.execute(f"CREATE TEMP VIEW documents AS FROM ({every}) WHERE {inside}")
+        gone = self.manifest.document_rows.first_rows(self.manifest.deleted)
+        cursor.register("gone", {"row": gone})
+        return cursor
 
-    def _later_rows(self, session: Session, schema: str) -> Typed:
-        """Make a table of the rows after the files of columns; return its name and columns.
-
-        Raises `CorruptError` if a record is damaged.
-        """
-        values = column_values(self.part(self.manifest.state.column_rows, self.rows))
-        sql, parameters = unnest_query(values)
-        session.create("TABLE", f"{schema}.later_documents", sql, parameters)
-        return f"memory.{schema}.later_documents", {name: type_ for name, type_, _ in values}
+    def fetch(self, sql: str, values: Sequence[Any] = ()) -> list[Any]:
+        """All rows of a query."""
+        with self.reading() as cursor:
+            return cursor.execute(sql, list(values)).fetchall()
 
     def part(self, start: int, stop: int, columns: Mapping[str, str] | None = None) -> Part:
         """The columns of the documents that begin at the rows from `start` to before `stop`.
@@ -230,60 +192,6 @@ class DocumentStore:
                 values.append(self._parsed(row, stored, record.value(position), type_))
             users.append((name, type_, values))
         return rows, [record.document for record in records], users
-
-    def live(self, columns: str = "*", table: str = "documents") -> str:
-        """Return the SQL of a subquery of the live documents in a table.
-
-        It may name a table of the present session, so use it only for the next query.
-        """
-        stop = self.rows
-        deleted = self.manifest.deleted
-        if not len(deleted):
-            return f'(SELECT {columns} FROM {table} WHERE "row" < {stop})'
-        documents = self.manifest.document_rows.first_rows(deleted)
-        self._table("gone", 'SELECT unnest(?::BIGINT[]) AS "row"', [documents.tolist()])
-        return f'(SELECT {columns} FROM {table} ANTI JOIN gone USING ("row") WHERE "row" < {stop})'
-
-    @property
-    def _origins(self) -> str:
-        """The SQL of a subquery of the row, id and origin of each document, as `live`."""
-        if not self.origins:
-            return '(SELECT "row", id, slimdex_origin FROM documents)'
-        values = [[*self.origins], [*self.origins.values()]]
-        self._table(
-            "changed",
-            'SELECT unnest(?::BIGINT[]) AS "row", unnest(?::VARCHAR[]) AS slimdex_origin',
-            values,
-        )
-        return """(SELECT "row", id, CASE WHEN changed."row" IS NULL THEN documents.slimdex_origin
-            ELSE changed.slimdex_origin END AS slimdex_origin
-            FROM (SELECT "row", id, slimdex_origin FROM documents) documents
-            LEFT JOIN changed USING ("row"))"""
-
-    def _table(self, name: str, sql: str, values: Sequence[Any]) -> None:
-        """Make a table of a query in this commit's schema, once in each session.
-
-        Raises the errors of `reading`: others may have removed the files of columns.
-        """
-        try:
-            with self.session() as session:
-                schema = self._schema(session)
-                if name not in self._tables:
-                    session.create("TABLE", f"{schema}.{name}", sql, values)
-                    self._tables.add(name)
-        except duckdb.Error as error:
-            raise self._read_error(error) from error
-
-    def fetch(self, sql: str, values: Sequence[Any] = ()) -> list[Any]:
-        """All rows of a query."""
-        with self.reading() as cursor:
-            return cursor.execute(sql, list(values)).fetchall()
-
-    def _read_error(self, error: duckdb.Error) -> Exception:
-        """Convert DuckDB's error to the one that `reading` raises."""
-        if isinstance(error, disk_errors()):
-            return UnreadableError(str(disk_error(self.path, error)))
-        return CorruptError(f"{self.path}: {one_line(error)}")
 
     def _still_live(self, rows: Sequence[int] | Rows) -> set[int]:
         """Return those of these documents that this commit has, except deleted ones."""
@@ -308,8 +216,17 @@ class DocumentStore:
 
     def records_of(self, rows: Sequence[int]) -> dict[int, Record]:
         """Read records by the documents' first rows; raises as `documents`."""
-        read = self.log.read(rows)
-        records = {row: self._parsed(row, read_record, data) for row, data in read.items()}
+        return self._read_records(self.log.read(rows))
+
+    def records(self, start: int = 0, stop: int | None = None) -> Iterator[tuple[int, Record]]:
+        """Yield the documents that begin at the rows from `start` to before `stop`, in order."""
+        records = self.log.scan(start, stop)
+        while some := dict(islice(records, READ_AT_ONCE)):
+            yield from self._read_records(some).items()
+
+    def _read_records(self, data: Mapping[int, bytes]) -> dict[int, Record]:
+        """Parse and check the records of documents, by their first rows."""
+        records = {row: self._parsed(row, read_record, each) for row, each in data.items()}
         self._check_counts({row: record.row_count for row, record in records.items()})
         return records
 
@@ -321,14 +238,6 @@ class DocumentStore:
                 path = self.log.files[0].path
                 raise CorruptError(f"{path}: row {row} has {count} passages; expected {known}")
 
-    def records(self, start: int = 0, stop: int | None = None) -> Iterator[tuple[int, Record]]:
-        """Yield the documents that begin at the rows from `start` to before `stop`, in order."""
-        records = self.log.scan(start, stop)
-        while some := dict(islice(records, READ_AT_ONCE)):
-            read = {row: self._parsed(row, read_record, data) for row, data in some.items()}
-            self._check_counts({row: record.row_count for row, record in read.items()})
-            yield from read.items()
-
     def _parsed(self, row: int, read: Callable[..., T], *values: Any) -> T:
         """Parse a record; raises `CorruptError` if it is invalid."""
         try:
@@ -338,51 +247,40 @@ class DocumentStore:
                 f"{self.log.files[0].path}: row {row} is no document ({error})"
             ) from error
 
-    def contents(self, start: int, stop: int) -> list[str]:
-        """Texts to encode of the rows from `start` to before `stop`."""
-        first = int(self.manifest.document_rows.documents(np.array([start]))[0])
-        texts = list[str]()
-        for row, record in self.records(first, stop):
-            texts += record.contents[max(start - row, 0) : stop - row]
-        return texts
+    def contents(self, rows: Rows) -> list[str]:
+        """Text to encode of each row: the headings above its passage, then the passage."""
+        firsts = self.manifest.document_rows.documents(rows).tolist()
+        records = self.records_of(sorted({*firsts}))
+        contents = {first: record.contents for first, record in records.items()}
+        return [
+            contents[first][row - first] for first, row in zip(firsts, rows.tolist(), strict=True)
+        ]
 
-    def contents_of(self, documents: Rows) -> list[str]:
-        """Texts to encode of each row of documents, given in order."""
-        texts = list[str]()
-        for record in self.records_of(documents.tolist()).values():
-            texts += record.contents
-        return texts
-
-    @property
-    def _names(self) -> tuple[str, ...]:
-        """Columns that a condition may name."""
-        return (*BUILT_IN_COLUMNS[1:4], *self.columns)
-
-    def rows_where(self, where: str, stop: int, start: int = 0) -> Rows:
+    def rows_where(self, where: str) -> Rows:
         """First rows of the documents that satisfy a DuckDB expression, in order.
 
-        Documents begin at the rows from `start` to before `stop`; deleted ones are included.
-
-        Only an expression over the columns is allowed: see `where.validation.check`.
+        Deleted documents are included. Only an expression over the columns is allowed: see
+        `where.validation.check`.
         """
-        names = self._names
-        where = check(where, names)
+        types = TEXT_COLUMNS | dict(self.columns)
+        where = check(where, [*types])
         with self.reading() as cursor:
             try:
-                inside = f'"row" >= {int(start)} AND "row" < {int(stop)}'
-                committed = f"(SELECT * FROM documents WHERE {inside})"
-                with limiting(cursor):
+                with limiting(cursor, where):
                     # The condition may end with a comment, which the line break ends.
-                    sql = f'SELECT "row" FROM {committed} WHERE ({where}\n)'
-                    columns = cursor.execute(sql).fetchnumpy()
-                return np.sort(columns["row"].astype(np.int64), kind="stable")  # fast if in order
-            except SlowConditionError as error:
-                raise SlowConditionError(str(refusal(where, str(error), names))) from error
+                    sql = f'SELECT "row" FROM documents WHERE ({where}\n)'
+                    rows = cursor.execute(sql).fetchnumpy()["row"]
+                matches = np.zeros(self.rows, dtype=np.bool_)
+                matches[rows] = True
+                return np.flatnonzero(matches)
             except duckdb.Error as error:
                 if isinstance(error, disk_errors()):
                     raise
-                held = "".join(map(self._contents_of, self._columns_in(where)))
-                raise refusal(where, one_line(error) + held, names) from error
+                words = re.findall(r"\w+", where.lower())
+                reason = one_line(error)
+                for name in [name for name in types if name.lower() in words][:SAMPLES]:
+                    reason += f"; {name} is {types[name]}{_examples(cursor, name)}"
+                raise refusal(where, reason, [*types]) from error
 
     def rows_after(self, id: str) -> Rows:
         """First rows of the documents with later ids, in the order of ids, with deleted ones."""
@@ -390,28 +288,13 @@ class DocumentStore:
         with self.reading() as cursor:
             return cursor.execute(sql, [id]).fetchnumpy()["row"].astype(np.int64)
 
-    def _columns_in(self, where: str) -> list[str]:
-        """Columns that a condition names, at most `SAMPLES`."""
-        words = re.findall(r"\w+", where.lower())
-        return [name for name in self._names if name.lower() in words][:SAMPLES]
-
-    def _contents_of(self, column: str) -> str:
-        """Type and some values of a column, for a condition that does not suit them."""
-        name = identifier(column)
-        text = f"left({name}::VARCHAR, {SAMPLE_CHARACTERS})"
-        sql = f"SELECT {text} FROM documents WHERE {name} IS NOT NULL LIMIT {SAMPLES}"
-        values = ", ".join(literal(value) for (value,) in self.fetch(sql))
-        type_ = (TEXT_COLUMNS | dict(self.columns))[column]
-        return f"; {column} is {type_}" + (f", such as {values}" if values else "")
-
-    def ids_by_row(self, stop: int) -> list[str]:
-        """Id of the document of each row below `stop`, including deleted documents."""
-        ids = self.fetch(f'SELECT id FROM {BARE_DOCUMENTS} WHERE "row" < ? ORDER BY "row"', [stop])
+    def ids_by_row(self) -> list[str]:
+        """Id of the document of each row, including deleted documents."""
+        sql = f'SELECT id FROM {BARE_DOCUMENTS} ORDER BY "row"'
+        ids = [id for (id,) in self.fetch(sql)]
         rows = self.manifest.document_rows
-        counts = rows.counts_of(rows.first_rows(np.arange(stop))).tolist()
-        by_row = list[str]()
-        for (id,), count in zip(ids, counts, strict=True):
-            by_row += [id] * count
+        counts = rows.counts_of(rows.first_rows(np.arange(self.rows))).tolist()
+        by_row: list[str] = np.repeat(np.array(ids, dtype=object), counts).tolist()
         return by_row
 
     def ids_of(self, rows: Rows) -> list[str]:
@@ -436,25 +319,8 @@ class DocumentStore:
         known = self.rows_of_ids(ids)
         for id in ids:
             if id not in known:
-                raise InputError(
-                    f"unknown id {shorten(id)}; expected the id of a document{self._meant(id)}"
-                )
+                raise InputError(f"unknown id {shorten(id)}; expected the id of a document")
         return known
-
-    def _meant(self, id: str) -> str:
-        """Suggest a file of this name in any folder; "" without one, or if that would take long."""
-        if self.rows > COMPARED or len(id) > COMPARED_CHARACTERS:
-            return ""
-
-        # A path that ends with the id, with or without a file extension.
-        live = self.live("id")
-        name = f"/{id.lower()}"
-        paths = self.fetch(
-            f"""SELECT id FROM {live} WHERE suffix(lower(id), ?) OR contains('/' || lower(id), ?)
-            ORDER BY len(id), id LIMIT 1""",
-            [name, f"{name}."],
-        )
-        return f"; did you mean {shorten(paths[0][0])}?" if paths else ""
 
     def rows_of_ids(self, ids: Sequence[str]) -> dict[str, int]:
         """Map those ids that exist to their live rows."""
@@ -498,54 +364,36 @@ class DocumentStore:
     def generated_ids(self, prefix: str) -> dict[str, int]:
         """Map generated ids (prefix, colon, number) of live documents to their rows."""
         rows = self.fetch(
-            f'SELECT id, "row" FROM {self.live()} WHERE starts_with(id, ?)',
+            f'SELECT id, "row" FROM {LIVE} WHERE starts_with(id, ?)',
             [f"{prefix}:"],
         )
         return {id: row for id, row in rows if id[len(prefix) + 1 :].isdecimal()}
 
     def new_columns(self, columns: Mapping[str, str]) -> dict[str, str]:
         """The given columns that don't exist yet."""
-        existing = self._by_lower_name
+        existing = {name.lower() for name in self.columns}
         return {name: type_ for name, type_ in columns.items() if name.lower() not in existing}
 
-    @property
-    def _by_lower_name(self) -> dict[str, str]:
-        """Map lower-case names to the names of columns."""
-        return {name.lower(): name for name in self.columns}
+    def _origins_where(self, condition: str, values: Sequence[Any]) -> list[tuple[int, str, str]]:
+        """Row, id and origin of the documents that satisfy a condition on these."""
+        changed = {
+            "row": np.array([*self.origins], dtype=np.int64),
+            "origin": np.array([*self.origins.values()], dtype=object),
+        }
+        with self.reading() as cursor:
+            cursor.register("changed", changed)
+            sql = f"SELECT * FROM {ORIGINS} WHERE {condition}"
+            return cursor.execute(sql, [*values]).fetchall()
 
-    def origins_of_place(self, place: str) -> set[str]:
-        """Origins of the live documents of a place."""
-        live = self.live(table=self._origins)
-        rows = self.fetch(f"SELECT DISTINCT slimdex_origin FROM {live} WHERE {PLACE} = ?", [place])
-        return {origin for (origin,) in rows}
-
-    def count_of_place(self, place: str) -> int:
-        """Number of live documents of a place."""
-        live = self.live(table=self._origins)
-        ((count,),) = self.fetch(f"SELECT count(*) FROM {live} WHERE {PLACE} = ?", [place])
-        return int(count)
-
-    def gone_from(
-        self, places: Sequence[str], current: Sequence[str]
-    ) -> list[tuple[int, str, str]]:
-        """Row, id and place of live documents of `places` with an origin that is not `current`."""
-        live = self.live(table=self._origins)
-        return self.fetch(
-            f"""SELECT "row", id, {PLACE} FROM {live}
-            WHERE {PLACE} IN (SELECT unnest(?::VARCHAR[]))
-            AND slimdex_origin NOT IN (SELECT unnest(?::VARCHAR[])) ORDER BY "row" """,
-            [[*places], [*current]],
-        )
+    def of_place(self, place: str, *, deleted: bool = False) -> list[tuple[int, str, str]]:
+        """Row, id and origin of the live documents of a place, or also of deleted ones."""
+        documents = self._origins_where(f"{PLACE} = ?", [place])
+        gone = set[int]() if deleted else {*self.manifest.deleted.tolist()}
+        return [document for document in documents if document[0] not in gone]
 
     def origins_of(self, rows: Sequence[int]) -> Origins:
         """Map documents, given by their first rows, to their origins."""
-        sql = f'SELECT "row", slimdex_origin FROM {self._origins} WHERE {AMONG}'
-        return dict(self.fetch(sql, among(rows)))
-
-    def rows_of_place(self, place: str) -> list[int]:
-        """First rows of all documents of a place, including deleted ones."""
-        rows = self.fetch(f'SELECT "row" FROM {self._origins} WHERE {PLACE} = ?', [place])
-        return [row for (row,) in rows]
+        return {row: origin for row, _, origin in self._origins_where(AMONG, among(rows))}
 
     def without_stamps(self, rows: Rows) -> Origins:
         """Return origins without stamps for all documents from the places of some rows.
@@ -553,15 +401,12 @@ class DocumentStore:
         An undo brings these rows back or removes them, but leaves their files as they are. Without
         stamps, the next sync reads all files of these places again.
         """
-        origins = self._origins
-        return dict(
-            self.fetch(
-                f"""SELECT "row", {PLACE} || '/' FROM {origins} WHERE {PLACE} IN (
-                    SELECT {PLACE} FROM {origins} WHERE {AMONG}
-                )""",
-                among(rows),
-            )
-        )
+        origins = self.origins_of(rows.tolist()).values()
+        without = dict[int, str | None]()
+        for place in {origin.partition("/")[0] for origin in origins if origin}:
+            for row, *_ in self.of_place(place, deleted=True):
+                without[row] = f"{place}/"
+        return without
 
     def count_again(self, rows: Rows, start: int) -> int:
         """Number of documents, by their first rows, whose content documents from `start` on have.
@@ -574,3 +419,12 @@ class DocumentStore:
         sql = f"SELECT coalesce(sum(count), 0) FROM ({again})"
         ((count,),) = self.fetch(sql, [start, start, start, *among(rows)])
         return int(count)
+
+
+def _examples(cursor: duckdb.DuckDBPyConnection, column: str) -> str:
+    """Some values of a column, for a condition that does not suit them."""
+    name = identifier(column)
+    text = f"left({name}::VARCHAR, {SAMPLE_CHARACTERS})"
+    sql = f"SELECT {text} FROM documents WHERE {name} IS NOT NULL LIMIT {SAMPLES}"
+    values = ", ".join(literal(value) for (value,) in cursor.execute(sql).fetchall())
+    return f", such as {values}" if values else ""

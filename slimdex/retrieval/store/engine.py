@@ -7,17 +7,15 @@ from __future__ import annotations
 
 import os
 import re
-from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
-from itertools import count
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
 from threading import RLock
-from typing import Any
 
 from slimdex.errors import CorruptError, InputError
 from slimdex.system.duckdb_library import connect, duckdb, literal, one_file
+from slimdex.system.forks import not_inherited
 
 from .columns import file_columns
 from .state import ColumnFile
@@ -29,93 +27,19 @@ LIMITS: dict[str, str | bool | int | float | list[str]] = {
 }
 
 
-class Session:
-    """A running DuckDB: schemas with views of files of columns, and connections.
-
-    It can access no file outside of the index's folder, as filters must not read others.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-
-        # Spill to a folder of its own: DuckDB names its files by the process's number, which two
-        # processes in containers may share.
-        absolute = folder.absolute()
-        spill = absolute / f"spill-{token_hex(4)}.tmp"
-        self._connection = connect(LIMITS | {"temp_directory": str(spill)})
-        names = f"{literal(f'{absolute}/')}, {one_file(f'{absolute}/')}"
-        self._connection.execute(f"SET allowed_directories = [{names}]")
-        self._connection.execute("SET enable_external_access = false")
-        self._connection.execute("SET lock_configuration = true")
-
-        self.has_failed = False  # DuckDB rejects all statements
-        self._columns = dict[ColumnFile, dict[str, str]]()  # of the files that were checked
-        self._ended = deque[str]()  # schemas
-        self._numbers = count()  # of schemas
-
-    def cursor(self, schema: str = "main") -> duckdb.DuckDBPyConnection:
-        """A new connection, which uses a schema."""
-        cursor = self._connection.cursor()
-        cursor.execute(f"USE memory.{schema}")
-        return cursor
-
-    def schema(self) -> str:
-        """Make an empty schema; return its name."""
-        name = f"commit{next(self._numbers)}"
-        self._connection.execute(f"CREATE SCHEMA {name}")
-        return name
-
-    def create(self, kind: str, name: str, sql: str, values: Sequence[Any] = ()) -> None:
-        """Create a table or view of a query; its name is SCHEMA.NAME."""
-        self._connection.execute(f"CREATE {kind} memory.{name} AS {sql}", list(values))
-
-    def columns(self, files: Sequence[ColumnFile]) -> list[dict[str, str]]:
-        """The columns of each file, name -> DuckDB type, once its bytes have been checked.
-
-        Raises `CorruptError` if one is missing or damaged, and `OSError` if the disk failed.
-        """
-        self._columns = {file: self._columns.get(file) or self._read(file) for file in files}
-        return [*self._columns.values()]
-
-    def _read(self, file: ColumnFile) -> dict[str, str]:
-        """Check a file, and read its columns."""
-        file.check(self._folder)
-        path = self._folder.absolute() / file.name
-        try:
-            return file_columns(self._connection, path)
-        except duckdb.Error as error:
-            if isinstance(error, disk_errors()):
-                raise disk_error(path, error) from error
-            raise CorruptError(f"{path}: no file of columns ({one_line(error)})") from error
-
-    def end(self, schema: str) -> None:
-        """Let `drop_ended` drop a schema, once no other thread uses the session.
-
-        The garbage collector may call this at any moment, so it must not run statements itself.
-        """
-        self._ended.append(schema)
-
-    def drop_ended(self) -> None:
-        """Drop the schemas that have ended."""
-        while self._ended:
-            with suppress(duckdb.Error):
-                self._connection.execute(f"DROP SCHEMA {self._ended.popleft()} CASCADE")
-
-    def close(self) -> None:
-        """End DuckDB, once the last connection in use has ended."""
-        with suppress(duckdb.Error):  # it is in use: the last thread that uses it ends it
-            self._connection.close()
-
-
 class Engine:
-    """The session of an index's folder in this process."""
+    """DuckDB for an index's folder in this process, started if necessary.
+
+    It can access no file outside of the folder, as filters must not read others.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.is_closed = False
-        self._session: Session | None = None
         self._process = os.getpid()
-        self.lock = RLock()  # held while files are checked and schemas made
+        self._lock = RLock()  # held while DuckDB starts, and files are checked
+        self._connection: duckdb.DuckDBPyConnection | None = None
+        self._columns = dict[ColumnFile, dict[str, str]]()  # of the files that were checked
 
     @property
     def is_inherited(self) -> bool:
@@ -133,30 +57,72 @@ class Engine:
         if self.is_closed:
             raise InputError(f"{self.folder} was closed; expected an open collection")
 
-    def restart(self) -> None:
-        """Let the next `working` start another session; threads that read in this one go on."""
-        with self.lock:
-            self._session = None
+    def cursor(self) -> duckdb.DuckDBPyConnection:
+        """A new connection, with temporary tables and views of its own."""
+        self.ensure_here()
+        with self._lock:
+            self.ensure_open()
+            if self._connection is None:
+                self._connection = self._start()
+            return not_inherited(self._connection.cursor())
 
     @contextmanager
-    def working(self) -> Iterator[Session]:
-        """The session, for one thread at a time; started if necessary."""
-        self.ensure_here()
-        with self.lock:
-            self.ensure_open()
-            if self._session is None:
-                self._session = Session(self.folder)
-            self._session.drop_ended()
-            yield self._session
+    def writing(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """A `cursor` to write a file with; raises `OSError` if the disk fails."""
+        try:
+            with closing(self.cursor()) as cursor:
+                yield cursor
+        except disk_errors() as error:
+            raise disk_error(self.folder, error) from error
+
+    def _start(self) -> duckdb.DuckDBPyConnection:
+        """Start DuckDB, with access to the folder only."""
+        # Spill to a folder of its own: DuckDB names its files by the process's number, which two
+        # processes in containers may share.
+        absolute = self.folder.absolute()
+        spill = absolute / f"spill-{token_hex(4)}.tmp"
+        connection = connect(LIMITS | {"temp_directory": str(spill)})
+        names = f"{literal(f'{absolute}/')}, {one_file(f'{absolute}/')}"
+        connection.execute(f"SET allowed_directories = [{names}]")
+        connection.execute("SET enable_external_access = false")
+        connection.execute("SET lock_configuration = true")
+        return connection
+
+    def columns(self, files: Sequence[ColumnFile]) -> list[dict[str, str]]:
+        """The columns of each file, name -> DuckDB type, once its bytes have been checked.
+
+        Raises `CorruptError` if one is missing or damaged, and `OSError` if the disk failed.
+        """
+        with closing(self.cursor()) as cursor, self._lock:
+            known = self._columns
+            self._columns = {file: known.get(file) or self._read(cursor, file) for file in files}
+            return [*self._columns.values()]
+
+    def _read(self, cursor: duckdb.DuckDBPyConnection, file: ColumnFile) -> dict[str, str]:
+        """Check a file, and read its columns."""
+        file.check(self.folder)
+        path = self.folder.absolute() / file.name
+        try:
+            return file_columns(cursor, path)
+        except duckdb.Error as error:
+            if isinstance(error, disk_errors()):
+                raise disk_error(path, error) from error
+            raise CorruptError(f"{path}: no file of columns ({one_line(error)})") from error
+
+    def restart(self) -> None:
+        """Let the next `cursor` start DuckDB again; threads that read go on in the earlier one."""
+        with self._lock:
+            self._connection = None
 
     def close(self) -> None:
-        """End DuckDB; later calls raise `InputError`."""
+        """End DuckDB, once the last connection in use has ended; later calls raise `InputError`."""
         self.is_closed = True
-        with self.lock:
-            session = self._session
-            self._session = None
-            if session is not None:
-                session.close()
+        with self._lock:
+            connection = self._connection
+            self._connection = None
+            if connection is not None:
+                with suppress(duckdb.Error):  # it is in use: the last thread that uses it ends it
+                    connection.close()
 
 
 def disk_errors() -> tuple[type[duckdb.Error], ...]:

@@ -19,7 +19,7 @@ from slimdex.system.append_only import BLOCK_BYTES, digests_after_growth
 from slimdex.system.once import cached_property
 from slimdex.system.workers import IN_THIS_PROCESS, Workers
 
-from .columns import merge_columns, to_merge, write_columns
+from .columns import BUILT_IN, copy_columns, to_merge, write_columns
 from .ids import IDS, is_outgrown
 from .manifest import NO_CHECKSUM, Manifest, append_only_files
 from .new_documents import NO_DOCUMENTS, NewDocuments
@@ -208,7 +208,7 @@ class Change:
         used = {name for _, _, columns in parts for name, *_ in columns}
         users = [(name, type_) for name, type_ in self.columns.items() if name in used]
         path = self.path / state.new_name("columns")
-        with store.connection() as connection:
+        with store.engine.writing() as connection:
             return write_columns(connection, path, range(first, state.rows), users, parts)
 
     def _with_origins(self, state: State) -> State:
@@ -237,7 +237,7 @@ class Change:
         path = self.path / state.new_name("columns")
         rows = range(files[first].first, files[-1].stop)
         with self.base.store.at_commit(manifest).reading() as connection:
-            merged = merge_columns(connection, path, rows, manifest.columns)
+            merged = copy_columns(connection, path, rows, [*BUILT_IN, *manifest.columns])
         return replace(manifest, state=replace(state, column_files=[*files[:first], merged]))
 
     def _with_ids(self, manifest: Manifest) -> Manifest:

@@ -32,13 +32,14 @@ from .manifest import Manifest
 from .passages import DocumentRows
 from .row_flags import changed_since
 from .state import State
-from .where.match_cache import NOTHING, Matches
 from .where.validation import may_read_clock
 
 if TYPE_CHECKING:
     import pyarrow
 
 READ_AT_ONCE = 1024
+MOST_CONDITIONS = 8
+"""Conditions whose matches are kept until the next commit."""
 MOST_CODE_FILES = 4096
 """Files of source code whose names and definitions are kept, some kilobytes each."""
 
@@ -67,7 +68,6 @@ class Snapshot:
     _loaded: Once[ReducedIndex] = field(default_factory=Once)
     _words: Once[WordIndex] = field(default_factory=Once)
     _mean_rows: Once[NDArray[np.float32]] = field(default_factory=Once)
-    _matches: Matches = field(default_factory=Matches)
     _loading: RLock = field(default_factory=RLock)
 
     @classmethod
@@ -90,14 +90,12 @@ class Snapshot:
         # Keep what is in memory if nothing that it depends on has changed.
         has_same_words = (new.words, new.rows) == (old.words, old.rows)
         has_same_mean = _mean_files(new) == _mean_files(old)
-        has_same_values = new.epoch == old.epoch and manifest.columns == self.columns
         return Snapshot(
             manifest,
             self.store.at_commit(manifest),
             _loaded=Once(index),
             _words=self._words if has_same_words else Once(),
             _mean_rows=self._mean_rows if has_same_mean else Once(),
-            _matches=self._matches if has_same_values else Matches(),
         )
 
     def _index_at(self, new: State) -> ReducedIndex | None:
@@ -353,13 +351,6 @@ class Snapshot:
             texts.append(passage_content(documents[first], row - first))
         return texts
 
-    def contents(self, rows: Rows) -> list[str]:
-        """Text to encode of each row: the headings above its passage, then the passage."""
-        firsts = self.document_rows.documents(rows).tolist()
-        records = self.store.records_of(sorted({*firsts}))
-        pairs = zip(firsts, rows.tolist(), strict=True)
-        return [records[first].contents[row - first] for first, row in pairs]
-
     def vectors(self, rows: int | None = None) -> VectorFile:
         """The encoder's vectors on disk, or the first `rows` of them."""
         return self.state.vector_file(self.path, rows)
@@ -430,11 +421,18 @@ class Snapshot:
         clock, since other documents may match a moment later.
         """
         total = self.state.rows
-        known = self._matches.of(where)
-        if known is NOTHING or known.stop < total:
-            rows = self.store.rows_where(where, total, known.stop)
-            if may_read_clock(where):
-                return rows
-            known = known.extend(rows, total)
-        self._matches.keep(where, known)
-        return known.rows(total)  # an older state may have fewer rows than are known
+        known = self._matches.get(where) if isinstance(where, str) else None
+        if known is not None:
+            return np.flatnonzero(np.unpackbits(known, count=total).view(np.bool_))
+        rows = self.store.rows_where(where)
+        if may_read_clock(where):
+            return rows
+        if len(self._matches) >= MOST_CONDITIONS:
+            self._matches.clear()
+        self._matches[where] = np.packbits(np.bincount(rows, minlength=total).astype(np.bool_))
+        return rows
+
+    @cached_property
+    def _matches(self) -> dict[str, NDArray[np.uint8]]:
+        """The last conditions, each with a bit for each row: whether it matches."""
+        return {}

@@ -204,7 +204,7 @@ def test_invalid_documents_are_refused(
     collection = Collection.create(path, encoder)
     with pytest.raises(InputError):
         collection.add(documents)
-    assert collection.index.store.contents(0, 10) == []
+    assert [*collection.index.store.records()] == []
     collection.add(SMALL)
     with pytest.raises(InputError):
         collection.add(documents)

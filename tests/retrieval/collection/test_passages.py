@@ -252,7 +252,7 @@ def test_queries_hold_out_all_passages_of_their_document(path: Path) -> None:
         for own in pool.held_out:
             own = own[own >= 0]
             assert own.tolist() == rows.all_rows(np.unique(rows.documents(own))).tolist()
-        ids = collection.index.store.ids_by_row(collection.index.state.rows)
+        ids = collection.index.store.ids_by_row()
         assert len(ids) == collection.index.state.rows
         report = evaluate_self(collection.index, sample=40)
         assert report["documents"] == 61

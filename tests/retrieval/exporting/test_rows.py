@@ -75,7 +75,7 @@ def on_disk(collection: Collection, dim: int = 48) -> dict[str, Matrix]:
     """The vectors of live documents by id, from the bytes of the file."""
     stored = np.fromfile(collection.path / collection.index.state.vectors, np.float16)
     X = stored.astype(np.float32).reshape(-1, dim)
-    ids = collection.index.store.ids_by_row(len(X))
+    ids = collection.index.store.ids_by_row()
     gone = set(collection.index.snapshot.deleted.tolist())
     return {id: x for i, (id, x) in enumerate(zip(ids, X, strict=True)) if i not in gone}
 

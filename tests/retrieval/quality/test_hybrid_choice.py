@@ -99,7 +99,7 @@ def test_each_fusion_is_measured_as_it_searches(collection: Collection) -> None:
     collection.index_lexical(False)
     collection.index_lexical()  # without the choice of another test
     snapshot = collection.index.snapshot
-    rows = {id: row for row, id in enumerate(collection.index.store.ids_by_row(COUNT))}
+    rows = {id: row for row, id in enumerate(collection.index.store.ids_by_row())}
     for text, right in (("lib7-dev w1 w2", "lib7-dev"), ("w3 w4 lib9-dev", "lib11-dev")):
         query = WordEncoder(dim=12).encode([text])
         found = fusion_ndcg(snapshot, query, LabelledQuery(text, {rows[right]: 1}))

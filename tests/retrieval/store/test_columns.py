@@ -20,7 +20,7 @@ from slimdex.retrieval.documents import Document
 from slimdex.retrieval.ingest.repairing import repair, verify
 from slimdex.retrieval.store import next_commit
 from slimdex.retrieval.store.document_store import DocumentStore
-from slimdex.retrieval.store.engine import Session
+from slimdex.retrieval.store.engine import Engine
 from slimdex.retrieval.store.state import MOST_TRAILING, ColumnFile
 from slimdex.system.duckdb_library import identifier
 from tests.chance import CHANCE
@@ -86,7 +86,7 @@ def test_few_rows_are_in_no_file(tmp_path: Path) -> None:
             new = range(index.state.rows, rows)
             add(index, *(Document(f"d{i}", "x", metadata={"n": i}) for i in new))
             assert index.state.column_rows == in_files
-            assert index.store.rows_where(f"n IN (7, {rows - 1})", rows).tolist() == [7, rows - 1]
+            assert index.store.rows_where(f"n IN (7, {rows - 1})").tolist() == [7, rows - 1]
         add(index, Document("long", "x" * 20_000))
         assert index.state.column_rows == 259
 
@@ -272,9 +272,9 @@ def test_columns_derived_again_are_the_same(
 @pytest.mark.parametrize(
     "read",
     [
-        lambda store: store.origins_of_place("notes"),
+        lambda store: store.of_place("notes"),
         lambda store: store.fetch("SELECT id FROM documents"),
-        lambda store: store.rows_where("true", store.rows),
+        lambda store: store.rows_where("true"),
     ],
 )
 def test_files_that_others_have_removed_are_unreadable(
@@ -286,15 +286,15 @@ def test_files_that_others_have_removed_are_unreadable(
     with Collection.create(path, WordEncoder()) as writer, Collection.open(path) as reader:
         writer.add([Document(str(i), f"word{i}") for i in range(9)])
         writer.delete(["3"])
-        columns = Session.columns
+        columns = Engine.columns
 
-        def columns_then_compact(session: Session, files: Sequence[ColumnFile]) -> Any:
-            found = columns(session, files)
-            monkeypatch.setattr(Session, "columns", columns)
+        def columns_then_compact(engine: Engine, files: Sequence[ColumnFile]) -> Any:
+            found = columns(engine, files)
+            monkeypatch.setattr(Engine, "columns", columns)
             writer.compact()
             return found
 
-        monkeypatch.setattr(Session, "columns", columns_then_compact)
+        monkeypatch.setattr(Engine, "columns", columns_then_compact)
         with pytest.raises(UnreadableError):
             read(reader.index.snapshot.store)
         read(reader.index.snapshot.store)

@@ -76,13 +76,13 @@ def trailing(path: Path) -> Collection:
 
 
 def told(collection: Collection) -> list[Any]:
-    store, rows = collection.index.store, collection.index.state.rows
+    store = collection.index.store
     found = [
         repr([*collection]),
         repr(store.fetch('FROM documents ORDER BY "row"')),
-        store.ids_by_row(rows),
+        store.ids_by_row(),
         column_facts(store),
-        [store.rows_where(each, rows).tolist() for each in CONDITIONS],
+        [store.rows_where(each).tolist() for each in CONDITIONS],
         [hit.id for hit in collection.search("word50", limit=9, where="n > 41", hybrid="off")],
     ]
     with Collection.open(collection.path, WordEncoder()) as other:
@@ -148,7 +148,7 @@ def test_a_small_addition_asks_duckdb_nothing(
 ) -> None:
     """Once the ids are known, which the second addition of a process reads."""
     with made(tmp_path / "x", DOCUMENTS[:40], DOCUMENTS[40:41], DOCUMENTS[41:42]) as collection:
-        monkeypatch.setattr(Engine, "working", None)
+        monkeypatch.setattr(Engine, "cursor", None)
         before = collection.index.snapshot
         for each in DOCUMENTS[42:46]:  # ten await the lexical index
             collection.add([each])

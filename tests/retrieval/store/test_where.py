@@ -105,9 +105,9 @@ def fill(index: Index) -> None:
 def test_conditions(store: DocumentStore, where: str, rows: list[int] | None) -> None:
     if rows is None:
         with pytest.raises(InputError, match="unterminated"):
-            store.rows_where(where, 8)
+            store.rows_where(where)
     else:
-        assert store.rows_where(where, 8).tolist() == rows
+        assert store.rows_where(where).tolist() == rows
 
 
 @pytest.mark.parametrize(
@@ -220,14 +220,14 @@ ATTACKS = [
 def test_invalid_conditions_are_refused(store: DocumentStore, where: str) -> None:
     begin = time.process_time()
     with pytest.raises(InputError) as raised:
-        store.rows_where(where, 8)
+        store.rows_where(where)
     message = str(raised.value)
     assert "\n" not in message
     assert len(message) < 1200
     if "\ud800" not in where:
         assert message.endswith(", ".join(COLUMNS))  # the names that it may have
     assert time.process_time() - begin < 10  # of work, however busy the machine
-    assert store.rows_where("n = 4", 8).tolist() == [4]  # nothing has changed
+    assert store.rows_where("n = 4").tolist() == [4]  # nothing has changed
 
 
 @pytest.mark.slow
@@ -237,16 +237,16 @@ def test_slow_conditions_are_interrupted(empty: Index, monkeypatch: pytest.Monke
     where = " OR ".join(f"strip_accents(substr(text, {i})) = ''" for i in range(100))
     monkeypatch.setenv("SLIMDEX_WHERE_SECONDS", "0.05")
     with pytest.raises(InputError, match=r"took more than 0.05 s, which SLIMDEX_WHERE_SECONDS set"):
-        empty.store.rows_where(where, 3000)
+        empty.store.rows_where(where)
     monkeypatch.setenv("SLIMDEX_WHERE_SECONDS", "60")
-    assert empty.store.rows_where("id = '7'", 3000).tolist() == [7]
+    assert empty.store.rows_where("id = '7'").tolist() == [7]
     monkeypatch.delenv("SLIMDEX_WHERE_SECONDS")
     assert seconds_allowed() == 60
-    assert empty.store.rows_where("id = '8'", 3000).tolist() == [8]
+    assert empty.store.rows_where("id = '8'").tolist() == [8]
     for seconds in ("", "0", "nan", "inf", "-1", "a minute", "1e300"):
         monkeypatch.setenv("SLIMDEX_WHERE_SECONDS", seconds)
         with pytest.raises(InputError, match="expected a number of seconds, more than 0"):
-            empty.store.rows_where("id = '7'", 3000)
+            empty.store.rows_where("id = '7'")
 
 
 VALUES = ("text", "n", "f", "l", "s", "j", "'a'", "3", "NULL", "d")
@@ -262,7 +262,7 @@ def test_any_number_of_arguments_gives_rows_or_one_line(store: DocumentStore) ->
         call = f'"{name}"({", ".join(given)})'
         rows, message = set[int](), ""
         try:
-            rows = set(store.rows_where(f"{call} IS NOT NULL", 8).tolist())
+            rows = set(store.rows_where(f"{call} IS NOT NULL").tolist())
         except InputError as error:
             message = str(error)
         assert rows <= {*range(8)}, call
@@ -299,7 +299,7 @@ def test_random_conditions_end_in_rows_or_in_one_line(
     where = between.join(pieces)
     message = ""
     try:
-        rows = set(store.rows_where(where, 8).tolist())
+        rows = set(store.rows_where(where).tolist())
     except InputError as error:
         rows, message = set(), str(error)
     assert rows <= set(range(8))

@@ -96,19 +96,14 @@ def as_sql(condition: Condition, columns: Mapping[str, str]) -> str:
     if isinstance(condition, Not):
         return f"NOT coalesce({as_sql(condition.part, columns)}, false)"
     if isinstance(condition, Compare):
-        return _compare(condition, columns)
+        type_ = (TEXT_COLUMNS | dict(columns)).get(condition.column)
+        column = identifier(condition.column)
+        operand = operand_of(column, type_, condition.path) if type_ else NO_VALUE
+        return _holds(operand, condition.operator, condition.value)
     if not condition.parts:
         return "true" if condition == ALWAYS else "false"
     word = " AND " if isinstance(condition, And) else " OR "
     return f"({word.join(as_sql(part, columns) for part in condition.parts)})"
-
-
-def _compare(condition: Compare, columns: Mapping[str, str]) -> str:
-    """Render a comparison as SQL; see `as_sql`."""
-    type_ = (TEXT_COLUMNS | dict(columns)).get(condition.column)
-    column = identifier(condition.column)
-    operand = operand_of(column, type_, condition.path) if type_ else NO_VALUE
-    return _holds(operand, condition.operator, condition.value)
 
 
 def _holds(operand: Operand, operator: str, value: Any) -> str:

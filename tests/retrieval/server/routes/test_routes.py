@@ -238,7 +238,7 @@ WRONG_NAMES: list[tuple[str, str, Any, str]] = [
     ("POST", SEARCH, {"query": "a", "k": 3}, "k=3"),
     ("POST", "/indexes/notes/delete", {"id": ["1"]}, "id="),
     ("GET", f"{AT}?limt=3", None, "parameter 'limt'"),
-    ("GET", f"{AT}?where=yeer=3", None, 'column "yeer" not found'),
+    ("GET", f"{AT}?where=yeer=3", None, "column 'yeer' not found"),
     ("GET", "/indexes/note", None, "index 'note'"),
 ]
 """Requests with a wrong name, and what the error states."""
