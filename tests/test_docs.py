@@ -39,7 +39,7 @@ EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 PAGES: dict[str, tuple[list[str], str | tuple[str, ...]]] = {
     "README.md": ([" in notes.index: ", "Charts: bench.html"], "Plum cake.\n"),
     "docs/usage.md": (
-        ["1 moved", "boiler was serviced", '"id": "n2"', "1 deleted, 4 left", "0 near-dup"],
+        ["1 added, 0 changed, 1 deleted", "boiler was serviced", '"id": "n2"', "1 deleted, 4 left", "0 near-dup"],
         "",
     ),
     "docs/python.md": ([], ("2 Whose woods these are I think I know. (Frost)\n2 poems\n", "sky\n")),
@@ -50,7 +50,7 @@ PAGES: dict[str, tuple[list[str], str | tuple[str, ...]]] = {
     ),
     "docs/files.md": (["Tea", "Boiler", " in query.index: "], ""),
     "docs/sync.md": (
-        ["1 added, 0 changed, 1 moved", '"deleted": 1', "Roses"],
+        ["2 added, 0 changed, 1 deleted", '"deleted": 1', "Roses"],
         "",
     ),
     "docs/export.md": (["2 documents with full vectors of 384 dimensions", "A plum cake"], "n2\n"),

@@ -495,7 +495,7 @@ class Collection:
 
         What is described in `ingest.adding.sync` holds. Notes are logged as those of `add`.
 
-        Returns numbers of documents "added", "changed", "moved", "deleted", "unchanged" and of all
+        Returns numbers of documents "added", "changed", "deleted", "unchanged" and of all
         "documents"; of texts "encoded"; and whether the collection was "refitted".
 
         Raises `InputError` if a source can't be read, or is missing. Then nothing is changed.

@@ -17,7 +17,6 @@ from slimdex.system.progress import note, progress
 from ..index import Index
 from ..sources.given_vectors import DocumentVectors, as_vectors
 from ..sources.tabular.records import as_documents
-from ..store.column_facts import widening_notes
 from ..store.next_commit import Change, Undo
 from ..store.snapshot import Snapshot
 from ..store.state import Before
@@ -136,8 +135,6 @@ def add(index: Index, addition: Addition, *, encode: bool = True) -> AdditionRep
         encode_waiting(index)  # vectors are in the order of the rows
 
     # Enter each batch; if one fails, the others stay.
-    columns_before = index.snapshot.columns
-    addition = replace(addition, first_row=index.state.rows)
     added = AdditionReport()
     before: Before | None = None  # the first batch
     batches = Batches(addition.documents, addition.vectors)
@@ -158,13 +155,9 @@ def add(index: Index, addition: Addition, *, encode: bool = True) -> AdditionRep
     if encode or addition.vectors is not None:
         added += encode_waiting(index)
 
-    # A document may replace one, and have the content of another that is gone: it has not moved.
-    moved = min(added.moved, added.documents - added.replaced)
-
     # Notes for the user about all batches.
     text_notes = added.text_notes() if addition.vectors is None else []
-    column_notes = widening_notes(columns_before, index.snapshot.columns)
-    return replace(added, moved=moved, notes=[*column_notes, *added.notes, *text_notes])
+    return replace(added, notes=[*added.notes, *text_notes])
 
 
 def _add_batch(
@@ -206,8 +199,6 @@ def _add_batch(
             added = _commit_prepared(change, addition, prepared, gone, undo)
             is_first = change.state.before != change.base.state.before
             after = change.state.before if is_first else before
-        if len(gone):
-            added = replace(added, moved=index.store.count_again(gone, addition.first_row))
         return added, after
 
 
@@ -261,10 +252,9 @@ def _of(addition: Addition, batch: Batch, batches: Batches) -> Addition:
 def counts(added: AdditionReport, documents: int) -> dict[str, Any]:
     """Count what a sync did; `documents` is the number of documents after it."""
     return {
-        "added": added.documents - added.replaced - added.moved,
+        "added": added.documents - added.replaced,
         "changed": added.replaced,
-        "moved": added.moved,
-        "deleted": added.deleted - added.moved,
+        "deleted": added.deleted,
         "unchanged": documents - added.documents,
         "documents": documents,
         "encoded": added.encoded,

@@ -37,7 +37,6 @@ class Addition:
     vectors: DocumentVectors | None = None  # one for each document; by default the encoder's
     ids: SourceIds | None = None  # how they were chosen, if documents are of sources
     missing: Missing | None = None
-    first_row: int = 0  # of the first batch
     leave_out: Callable[[Document, Exception], bool] | None = None  # notes a file's document
 
 

@@ -22,7 +22,6 @@ class AdditionReport:
     replaced : number of these that replaced an older document.
     unchanged : skipped as identical to existing ones.
     deleted : documents that disappeared from their source.
-    moved : number of the added ones that were added under another id.
     encoded : texts encoded; the others kept their vectors.
     cut, passages : number of added documents cut into passages, and number of these passages.
     empty : number of added documents without text.
@@ -38,7 +37,6 @@ class AdditionReport:
     replaced: int = 0
     unchanged: int = 0
     deleted: int = 0
-    moved: int = 0
     encoded: int = 0
     cut: int = 0
     passages: int = 0

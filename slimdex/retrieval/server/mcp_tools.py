@@ -44,7 +44,7 @@ READ_TOGETHER = 24_000
 MOST_HITS = 50
 FILE_FACTS = ("path", "folder", "modified", "kind", "language", "pages", "front_matter")
 """Columns about a document's file, which `get` and `fetch` return but hits omit."""
-SYNCED = ("added", "changed", "moved", "deleted", "unchanged", "documents")
+SYNCED = ("added", "changed", "deleted", "unchanged", "documents")
 """Counts of a sync that agents get."""
 ID_DIGITS = 16
 """Length of an id made of a document's content."""

@@ -11,7 +11,6 @@ from typing import Any
 from slimdex.indexes.arrays import Rows, batches
 from slimdex.system.duckdb_library import identifier
 
-from ..column_types import ANY
 from ..documents import visible_columns
 from .document_store import AMONG, COLUMNS_AT_ONCE, LIVE, DocumentStore, among
 
@@ -125,12 +124,3 @@ def folder_counts(documents: Mapping[str, int]) -> list[tuple[str, int]]:
     # A folder comes before those in it.
     in_order = sorted(listed, key=lambda folder: folder.split("/"))
     return [(folder, counts[folder]) for folder in in_order]
-
-
-def widening_notes(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
-    """Messages about columns that became text."""
-    notes = []
-    for name, type_ in before.items():
-        if type_ not in ANY and after.get(name) == "VARCHAR":
-            notes.append(f"column {name!r} was {type_} and is text now")
-    return notes

@@ -408,18 +408,6 @@ class DocumentStore:
                 without[row] = f"{place}/"
         return without
 
-    def count_again(self, rows: Rows, start: int) -> int:
-        """Number of documents, by their first rows, whose content documents from `start` on have.
-
-        Repeated content is counted as often as both sides have it.
-        """
-        again = f"""SELECT least(count(*) FILTER ("row" < ?), count(*) FILTER ("row" >= ?)) AS count
-            FROM {BARE_DOCUMENTS} WHERE "row" >= ? OR {AMONG}
-            GROUP BY md5(title || chr(10) || text)"""
-        sql = f"SELECT coalesce(sum(count), 0) FROM ({again})"
-        ((count,),) = self.fetch(sql, [start, start, start, *among(rows)])
-        return int(count)
-
 
 def _examples(cursor: duckdb.DuckDBPyConnection, column: str) -> str:
     """Some values of a column, for a condition that does not suit them."""

@@ -150,7 +150,7 @@ def test_hits_found_by_words_alone_have_their_cosines(
 def scored(collection: Collection, query: str) -> dict[str, float]:
     """Ids of the rows that have words of a query, and their BM25 scores."""
     found = rows_of_words(collection, query)
-    ids = collection.index.snapshot.store.ids_by_row(collection.index.state.rows)
+    ids = collection.index.snapshot.store.ids_by_row()
     return {ids[row]: score for row, score in found}
 
 

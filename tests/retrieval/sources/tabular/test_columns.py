@@ -199,8 +199,7 @@ def test_an_index_column_becomes_text_for_other_values(old: str, new: str, type_
     with indexed(csv("a.csv", old)) as collection:
         assert collection.info()["columns"] == {"v": type_}
         before = stored(collection)
-        report = add(collection, opened(csv("b.csv", old, new)))
-        assert report.notes == [f"column 'v' was {type_} and is text now"]
+        add(collection, opened(csv("b.csv", old, new)))
         assert collection.info()["columns"] == {"v": "VARCHAR"}
         assert stored(collection) == {**before, "b0": old, "b1": new}
         assert collection.count(f"v = '{new}'") == 1
