@@ -32,7 +32,6 @@ from ..store.verification import (
     row_faults,
     vector_faults,
 )
-from ..store.work_folder import remove_left_work
 from . import writer
 from .replacing import undo
 
@@ -160,7 +159,6 @@ def _readable_records(snapshot: Snapshot, damaged: Collection[int]) -> Iterator[
 def _rebuild(index: Index) -> list[str]:
     """Rebuild all derived files without reading them; return a line for each file that existed."""
     state = index.state
-    remove_left_work(index.path)
     writer.rebuild(index, fit_again=True)
 
     # All other files were derived from these.

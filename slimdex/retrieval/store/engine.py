@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
-from secrets import token_hex
 from threading import RLock
 from typing import Any
 
@@ -21,6 +20,7 @@ from slimdex.system.duckdb_library import connect, duckdb, literal, one_file
 
 from .columns import file_columns
 from .state import ColumnFile
+from .work_folder import new_work_folder
 
 LIMITS: dict[str, str | bool | int | float | list[str]] = {
     "autoinstall_known_extensions": False,
@@ -41,7 +41,7 @@ class Session:
         # Spill to a folder of its own: DuckDB names its files by the process's number, which two
         # processes in containers may share.
         absolute = folder.absolute()
-        spill = absolute / f"spill-{token_hex(4)}.tmp"
+        spill = new_work_folder(absolute)
         self._connection = connect(LIMITS | {"temp_directory": str(spill)})
         names = f"{literal(f'{absolute}/')}, {one_file(f'{absolute}/')}"
         self._connection.execute(f"SET allowed_directories = [{names}]")

@@ -129,7 +129,7 @@ def test_links_at_names_that_are_written_are_refused(path: Path, tmp_path: Path)
     outside = tmp_path / "outside"
     outside.write_text("mine")
     for name in (
-        *("columns-000000.parquet.tmp", "spill-0123abcd.tmp", f"{MANIFEST}.tmp"),
+        *("columns-000000.parquet.tmp", "work-0123abcd", f"{MANIFEST}.tmp"),
         *("codes-000003.faiss.tmp", "norms-000099.f32"),
     ):
         (path / name).symlink_to(outside)
