@@ -185,7 +185,9 @@ def test_a_flipped_bit_loses_no_more_than_a_block(tmp_path: Path) -> None:
         damaged = Log(tmp_path, log.state, log.rows)
         lost = lost_rows(damaged, every)
         block, place = divmod(byte, ENTRY.size)
-        assert place < ENTRY.size // 2 or lost == blocks[block][1]
+        # The first block is at the beginning, whatever the offsets say.
+        rows_of_block = blocks[block][1][not block :]
+        assert place < ENTRY.size // 2 or lost == rows_of_block
         assert [*damaged.scan()] == documents
     assert lost_rows(log, every) == []
 
