@@ -33,7 +33,7 @@ from ..store.manifest import Undo
 from ..store.next_commit import Change
 from ..store.snapshot import IndexInMemory, Snapshot
 from ..store.state import Certificate, State, center_text
-from ..store.verification import damaged_columns
+from ..store.verification import file_faults
 from .addition_report import AdditionReport
 from .fitting import ROLES
 from .preparing import PreparedBatch
@@ -255,7 +255,7 @@ def _rebuild(change: Change, settings: Settings | None, fit_again: bool) -> None
     files = {role: file for role, file in state.files.items() if role not in dropped}
     state = replace(state, files=files, id_rows=0)
     state = with_moments(change.path, state, moments)
-    damaged = state.column_files if fit_again else damaged_columns(base)
+    damaged = state.column_files if fit_again else file_faults(path, state.column_files)
     state = with_columns_again(base.store, state, damaged)
     if state.words is not None:
         state = with_new_words(base, state, path)

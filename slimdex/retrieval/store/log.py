@@ -246,17 +246,19 @@ class Log:
                     yield first, record
             row = block.rows.stop
 
-    def readable(self, documents: Rows) -> Iterator[tuple[int, bytes]]:
-        """Yield (first row, record) of those of all documents that can be read.
+    def readable(self, documents: Rows) -> Iterator[tuple[int, bytes | None]]:
+        """Yield (first row, record) of all documents; None if it can't be read.
 
         `documents` are their first rows, in order.
         """
         block = NO_BLOCK
         for row in documents.tolist():
+            record = None
             with suppress(CorruptError):
                 block = self._block(row, block)
                 if row in block.bounds:
-                    yield row, block.records[block.bounds.index(row)]
+                    record = block.records[block.bounds.index(row)]
+            yield row, record
 
     def _block(self, row: int, last: _Block) -> _Block:
         """Read the block of a row's document, unless it is the `last` one that was read.
