@@ -13,7 +13,7 @@ from slimdex.indexes.arrays import without
 from slimdex.system.locks import WAIT
 
 from ..documents import Document
-from ..encoders.encoding import encode_all, reporting
+from ..encoders.encoding import encode_texts
 from ..index import Index
 from ..passages import Passage
 from ..store.derived_files import with_blocks
@@ -82,10 +82,7 @@ def repair(
             index.move_model(model)
         lost = block_faults(index.snapshot, index.state.vectors)
         if lost and not index.has_encoder:
-            raise CorruptError(
-                f"{lost[0]}; vectors given from elsewhere can't be rebuilt: restore the file from "
-                "a copy"
-            )
+            raise CorruptError(f"{lost[0]}; given vectors: {CANT_REBUILD}")
         if lost and not encode:
             raise CorruptError(
                 f"{lost[0]}; `slimdex repair {index.path} --encode` encodes these documents again"
@@ -103,15 +100,8 @@ def repair(
             faults += lost
 
         # Derived files; of an untrusted index, they are not read.
-        if untrusted:
-            state = index.state
-            kept = {state.vectors, *state.log_names}
-            if state.replacement is not None:
-                kept.add(state.replacement.vectors)
-            faults += [f"{folder / name}: untrusted" for name in sorted(state.file_names - kept)]
-        else:
-            faults += derived_faults(index.snapshot)
-        if untrusted or faults:
+        faults += [f"{folder}: untrusted"] if untrusted else derived_faults(index.snapshot)
+        if faults:
             writer.rebuild(index, fit_again=untrusted)
         return faults
 
@@ -127,13 +117,7 @@ def _save_documents(index: Index, *, untrusted: bool) -> list[str]:
         return []
     with index.change() as change:
         base = change.base
-        flags = block_faults(base, base.state.flags, base.state.deletions)
-        if flags:
-            raise CorruptError(f"{flags[0]}; {CANT_REBUILD}")
-        try:
-            damaged = np.array(damaged_documents(base), dtype=np.int64)
-        except CorruptError as error:
-            raise CorruptError(f"{error}; {CANT_REBUILD}") from error
+        damaged = np.array(damaged_documents(base), dtype=np.int64)
 
         # Write another log, and delete those documents whose records it lacks.
         state = change.next_state()
@@ -162,19 +146,17 @@ def encode_lost(index: Index) -> None:
     snapshot = index.snapshot
     state = snapshot.state
     file = state.vector_file(index.path, 0).preallocate(state.encoded)
-    damaged = bad_blocks(snapshot, file)
-    report = reporting("encoding", sum(len(file.rows_of_block(block)) for block in damaged))
-    for block in damaged:
-        # Rows without text have no vector; they are reported as done at once.
+    for block in bad_blocks(snapshot, file):
         span = file.rows_of_block(block)
-        contents = snapshot.store.contents(span.start, span.stop)
-        has_text = np.array([*map(bool, contents)])
-        vectors = np.zeros((len(span), state.dim), dtype=np.float32)
-        texts = [*filter(None, contents)]
-        report([""] * (len(span) - len(texts)))
-        vectors[has_text], _ = encode_all(index.encoder, texts, state.dim, report)
+        contents = enumerate(snapshot.store.contents(span.start, span.stop))
+        texts = {number: text for number, text in contents if text}
+        names = [f"row {span[number]}" for number in texts]
+        encoder = index.encoder
+        encoded, _ = encode_texts(encoder, [*texts.values()], names, state.dim, index.workers)
 
-        # Write the block, then commit its checksum.
+        # Write the block, in which rows without text are zeros; then commit its checksum.
+        vectors = np.zeros((len(span), state.dim), dtype=np.float32)
+        vectors[[*texts]] = encoded
         digest = file.overwrite(block, vectors)
         with index.change() as change:
             change.replace_block(state.vectors, block, digest)

@@ -29,7 +29,6 @@ from ..store.state import State
 
 SAMPLED_FILES = 64
 """Files read to detect whether a folder has moved."""
-LISTED_FILES = 3
 
 
 class ChangedOriginsError(Exception):
@@ -70,7 +69,6 @@ class SourceIds:
         With `skips_known`, known files are not read again.
         """
         ids = cls(known_origins=state.origins, origins={**state.origins})
-        made_up = list[str]()  # prefixes
         for source in sources:
             if isinstance(source, FileSource):
                 reading = ids._of_files(source, store)
@@ -78,13 +76,9 @@ class SourceIds:
                 reading = Reading(place=place_digest(source.place))
             else:
                 reading = ids._of_table(source, source.origin, store)
-                made_up.append(f"{reading.prefix}:1, ...")
+                ids.notes.append(f"no id column; ids are {reading.prefix}:1, ...")
             known = store.origins_of_place(reading.place) if skips_known else frozenset[str]()
             ids.readings.append(replace(reading, known=known))
-
-        if made_up:
-            more = "; ..." if len(made_up) > LISTED_FILES else ""
-            ids.notes.append(f"no id column; ids are {'; '.join(made_up[:LISTED_FILES])}{more}")
         return ids
 
     def _of_files(self, source: FileSource, store: DocumentStore) -> Reading:
@@ -109,9 +103,7 @@ class SourceIds:
 
         # Documents of these places are of this folder now.
         self.moved |= dict.fromkeys(before, reading.place)
-        for path in parts.values():
-            ids = f"{reading.prefix}{path}"
-            self.notes.append(f"{source.name}: includes {path}, known before; its ids: {ids}...")
+        self.notes += [f"{source.name}: includes {path}, known before" for path in parts.values()]
         return replace(reading, parts=parts)
 
     def _of_known(self, source: FileSource, index: str) -> Reading | None:
@@ -254,9 +246,8 @@ def _known_inside(
 
     The path of a folder ends with "/". A text file whose lines are documents is left out.
     """
-    paths = {*source.paths}
-    for path in source.paths:
-        paths.update(map(str, PurePosixPath(path).parents))
+    files = [*map(PurePosixPath, source.paths)]
+    paths = {str(path) for file in files for path in (file, *file.parents)}
     index = place_of(store.path)
     path_of = {_digest(f"{source.place}/{path}", index): path for path in paths}
     inside = {}

@@ -30,6 +30,7 @@ from .engine import Engine
 from .manifest import Manifest, append_only_files
 from .record import read_record
 from .snapshot import Snapshot
+from .state import CANT_REBUILD
 
 COPIED_AT_ONCE = 1 << 22
 F = TypeVar("F", bound=FileRecord)
@@ -50,19 +51,17 @@ def index_faults(snapshot: Snapshot) -> list[str]:
 
 
 def log_faults(snapshot: Snapshot, *, reads_ids: bool = True) -> list[str]:
-    """Faults of row flags, without which documents can't be read; or else of documents, or blocks.
+    """Faults of the log: damaged documents or, if there are none, damaged blocks.
 
     With `reads_ids`, damaged documents are named by the ids that columns have.
     """
     state = snapshot.state
-    if faults := block_faults(snapshot, state.flags, state.deletions):
-        return faults
     try:
         damaged = damaged_documents(snapshot)
     except CorruptError as error:
         return [str(error)]
     ids = ["?"] * len(damaged)
-    if reads_ids:
+    if damaged and reads_ids:
         with suppress(SlimdexError, OSError):
             ids = snapshot.store.ids_of(np.array(damaged, dtype=np.int64))
     path = snapshot.path / state.log.documents
@@ -75,9 +74,16 @@ def log_faults(snapshot: Snapshot, *, reads_ids: bool = True) -> list[str]:
 def damaged_documents(snapshot: Snapshot) -> list[int]:
     """First rows of the documents whose records are damaged, including deleted ones.
 
-    Raises `CorruptError` if the log can't be read at all.
+    Raises `CorruptError` if the log can't be read at all, or rows have no flags: then nothing can
+    be repaired.
     """
-    return [row for row, _, record in readable_records(snapshot) if record is None]
+    flags = block_faults(snapshot, snapshot.state.flags, snapshot.state.deletions)
+    try:
+        if flags:
+            raise CorruptError(flags[0])
+        return [row for row, _, record in readable_records(snapshot) if record is None]
+    except CorruptError as error:
+        raise CorruptError(f"{error}; {CANT_REBUILD}") from error
 
 
 def readable_records(snapshot: Snapshot) -> Iterator[tuple[int, int, bytes | None]]:

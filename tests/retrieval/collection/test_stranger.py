@@ -328,9 +328,7 @@ def test_repair_of_an_untrusted_index_reads_no_derived_file(path: Path, made: Pa
     for file in find(path, "words").iterdir():
         file.write_bytes(b"poison")
     names = {file.name for file in path.iterdir()}
-    lines = repair(path, untrusted=True)
-    assert len(lines) == 8
-    assert all(line.endswith(": untrusted") for line in lines)
+    assert repair(path, untrusted=True) == [f"{path}: untrusted"]
     assert verify(path) == []
     assert search(path) == search(made)
     kept = {file.name for file in path.iterdir()} & names
