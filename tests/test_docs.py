@@ -39,7 +39,13 @@ EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 PAGES: dict[str, tuple[list[str], str | tuple[str, ...]]] = {
     "README.md": ([" in notes.index: ", "Charts: bench.html"], "Plum cake.\n"),
     "docs/usage.md": (
-        ["1 added, 0 changed, 1 deleted", "boiler was serviced", '"id": "n2"', "1 deleted, 4 left", "0 near-dup"],
+        [
+            "1 added, 0 changed, 1 deleted",
+            "boiler was serviced",
+            '"id": "n2"',
+            "1 deleted, 4 left",
+            "0 near-dup",
+        ],
         "",
     ),
     "docs/python.md": ([], ("2 Whose woods these are I think I know. (Frost)\n2 poems\n", "sky\n")),

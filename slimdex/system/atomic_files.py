@@ -28,8 +28,6 @@ from slimdex.system.locks import NAMES, locking
 
 T = TypeVar("T")
 
-SPILL = re.compile(r"spill-[0-9a-f]{8}\.tmp")
-"""Folders where a running DuckDB keeps what does not fit into its memory limit."""
 STORED_ENDINGS = {"fp16": "f16", "int8": "i8", "int4": "i4"}
 """Format of vectors (`row_formats.STORED`) -> ending of their file."""
 ENDINGS = {
@@ -56,7 +54,7 @@ OUR_FILES = re.compile(
     rf"(\.tmp)?|{re.escape(MANIFEST)}\.tmp"
 )
 WORK = re.compile(r"work-[0-9a-f]{8}")
-"""Folders of `work_folder`."""
+"""Folders of `store.work_folder`."""
 LOCK_TRIES = 20
 """Attempts to lock a temporary file before another process removes it."""
 REPLACE_TRIES = 200
@@ -93,7 +91,7 @@ def check_folder(folder: Path) -> None:
     """
     with os.scandir(folder) as entries:
         for entry in entries:
-            is_work = WORK.fullmatch(entry.name) or SPILL.fullmatch(entry.name)
+            is_work = WORK.fullmatch(entry.name)
             is_ours = entry.name.startswith(FIXED) or OUR_FILES.fullmatch(entry.name)
             if not is_work and not is_ours:
                 continue

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -13,8 +13,7 @@ from slimdex.indexes.arrays import without
 from slimdex.system.locks import WAIT
 
 from ..documents import Document
-from ..encoders.base import Encoder
-from ..encoders.encoding import encode_all, reporting
+from ..encoders.encoding import encode_texts
 from ..index import Index
 from ..passages import Passage
 from ..store.derived_files import with_blocks
@@ -25,19 +24,14 @@ from ..store.snapshot import Snapshot
 from ..store.state import CANT_REBUILD, LogFiles
 from ..store.verification import (
     bad_blocks,
+    block_faults,
     damaged_documents,
-    faults_of_derived_files,
+    derived_faults,
     log_faults,
-    replacement_faults,
-    row_faults,
-    vector_faults,
+    readable_records,
 )
-from ..store.work_folder import remove_left_work
 from . import writer
 from .replacing import undo
-
-NO_RECORD = (-1, b"")
-FROM_A_COPY = "restore the file from a copy"
 
 
 def verify(path: str | Path) -> list[str]:
@@ -81,31 +75,35 @@ def repair(
     index = Index.open(folder, wait=wait, shared_filesystem=shared_filesystem)
     with closing(index), index.turn():
         # Documents, which everything else is made from.
-        restored = _save_documents(index, untrusted=untrusted)
+        faults = _save_documents(index, untrusted=untrusted)
 
         # Vectors, which only the encoder can restore.
         if model is not None:
             index.move_model(model)
-        lost = vector_faults(index.snapshot)
+        lost = block_faults(index.snapshot, index.state.vectors)
+        if lost and not index.has_encoder:
+            raise CorruptError(f"{lost[0]}; given vectors: {CANT_REBUILD}")
         if lost and not encode:
-            way_out = f"`slimdex repair {index.path} --encode` encodes these documents again"
-            if not index.has_encoder:
-                way_out = f"vectors given from elsewhere can't be rebuilt: {FROM_A_COPY}"
-            raise CorruptError(f"{lost[0]}; {way_out}")
+            raise CorruptError(
+                f"{lost[0]}; `slimdex repair {index.path} --encode` encodes these documents again"
+            )
         if lost:
             encode_lost(index)
-        damaged = replacement_faults(index.snapshot)
-        if damaged:
-            undo(index)  # the next run of the migration encodes them from the first
-            lost += damaged
+        faults += lost
 
-        # Derived files.
-        if untrusted:
-            return restored + lost + _rebuild(index)
-        derived = restored + faults_of_derived_files(index.snapshot)
-        if derived:
-            writer.rebuild(index)
-        return lost + derived
+        # The vectors of a migration: its next run encodes them from the first.
+        replacement = index.state.replacement
+        if replacement is not None:
+            lost = block_faults(index.snapshot, replacement.vectors)
+            if lost:
+                undo(index)
+            faults += lost
+
+        # Derived files; of an untrusted index, they are not read.
+        faults += [f"{folder}: untrusted"] if untrusted else derived_faults(index.snapshot)
+        if faults:
+            writer.rebuild(index, fit_again=untrusted)
+        return faults
 
 
 def _save_documents(index: Index, *, untrusted: bool) -> list[str]:
@@ -114,81 +112,33 @@ def _save_documents(index: Index, *, untrusted: bool) -> list[str]:
     Rows keep their numbers. Returns a message for each fault. In an `untrusted` index, no column is
     read to find the ids of damaged documents.
     """
-    if row := row_faults(index.snapshot):
-        raise CorruptError(f"{row[0]}; {CANT_REBUILD}")
-    faults = [] if untrusted else log_faults(index.snapshot)
-    if not faults and not untrusted:
+    faults = log_faults(index.snapshot, reads_ids=not untrusted)
+    if not faults:
         return []
     with index.change() as change:
-        try:
-            damaged = damaged_documents(change.base)
-        except CorruptError as error:
-            raise CorruptError(f"{str(error).partition(';')[0]}; {CANT_REBUILD}") from error
-        if not faults and not len(damaged):
-            return []
+        base = change.base
+        damaged = np.array(damaged_documents(base), dtype=np.int64)
+
+        # Write another log, and delete those documents whose records it lacks.
         state = change.next_state()
         files = LogFiles(state.new_name("documents"), state.new_name("offsets"))
-        blocks = pack(_readable_records(change.base, set(damaged.tolist())))
-        state = with_blocks(Log(index.path, files, 0), state, blocks)
-        lost = without(change.base.document_rows.all_rows(damaged), change.base.deleted)
+        state = with_blocks(Log(index.path, files, 0), state, pack(_saved_records(base)))
+        lost = without(base.document_rows.all_rows(damaged), base.deleted)
         change.commit(state, delete=lost, undo="never")
-    if not untrusted and (left := log_faults(index.snapshot)):
-        raise CorruptError(f"{left[0].partition(';')[0]}; {CANT_REBUILD}")
-    if untrusted:
-        faults = [f"row {row}: a document is damaged" for row in damaged.tolist()]
-    how = ": deleted" if len(damaged) else ""
-    return [fault.partition(";")[0] + how for fault in faults]
+    return [f"{fault}: deleted" for fault in faults] if len(damaged) else faults
 
 
-def _readable_records(snapshot: Snapshot, damaged: Collection[int]) -> Iterator[tuple[bytes, int]]:
+def _saved_records(snapshot: Snapshot) -> Iterator[tuple[bytes, int]]:
     """Yield the record and number of rows of each document, an empty one for damaged ones."""
-    rows = snapshot.document_rows
-    documents = rows.first_rows(np.arange(snapshot.state.rows))
-    counts = rows.counts_of(documents).tolist()
-    records = snapshot.store.log.readable(documents)
-    whole = ((row, record) for row, record in records if row not in damaged)
-    next_row, record = next(whole, NO_RECORD)
-    for row, count in zip(documents.tolist(), counts, strict=True):
-        if row == next_row:
-            yield record, count
-            next_row, record = next(whole, NO_RECORD)
-        else:
-            cut = DocumentPassages([Passage(0, 0)] * count)
-            yield record_of(Document("", ""), cut, []), count
-
-
-def _rebuild(index: Index) -> list[str]:
-    """Rebuild all derived files without reading them; return a line for each file that existed."""
-    state = index.state
-    remove_left_work(index.path)
-    writer.rebuild(index, fit_again=True)
-
-    # All other files were derived from these.
-    used = {state.vectors, *state.log_names}
-    if state.replacement is not None:
-        used.add(state.replacement.vectors)
-    names = sorted(state.file_names - used)
-    return [f"{index.path / name}: untrusted" for name in names]
+    for _, row_count, record in readable_records(snapshot):
+        if record is None:
+            passages = DocumentPassages([Passage(0, 0)] * row_count)
+            record = record_of(Document("", ""), passages, [])
+        yield record, row_count
 
 
 def encode_lost(index: Index) -> None:
-    """Encode the documents whose blocks of vectors are missing or damaged; then rebuild.
-
-    Raises `CorruptError` if the vectors were given.
-    """
-    if not index.has_encoder:
-        raise CorruptError(
-            f"{index.path / index.state.vectors}: vectors given from elsewhere can't be "
-            f"encoded again; {FROM_A_COPY}"
-        )
-    encoder = index.encoder
-    with index.turn():
-        _encode_blocks(index, encoder)
-        writer.rebuild(index)
-
-
-def _encode_blocks(index: Index, encoder: Encoder) -> None:
-    """Encode the blocks without a valid checksum, each in a commit.
+    """Encode the documents whose blocks of vectors are missing or damaged, each in a commit.
 
     A block is durable before it gets its checksum: after an interruption, the next attempt encodes
     the rest.
@@ -196,19 +146,17 @@ def _encode_blocks(index: Index, encoder: Encoder) -> None:
     snapshot = index.snapshot
     state = snapshot.state
     file = state.vector_file(index.path, 0).preallocate(state.encoded)
-    damaged = bad_blocks(snapshot, file)
-    report = reporting("encoding", sum(len(file.rows_of_block(block)) for block in damaged))
-    for block in damaged:
-        # Rows without text have no vector; they are reported as done at once.
+    for block in bad_blocks(snapshot, file):
         span = file.rows_of_block(block)
-        contents = snapshot.store.contents(np.arange(span.start, span.stop))
-        has_text = np.array([*map(bool, contents)])
-        vectors = np.zeros((len(span), state.dim), dtype=np.float32)
-        texts = [*filter(None, contents)]
-        report([""] * (len(span) - len(texts)))
-        vectors[has_text], _ = encode_all(encoder, texts, state.dim, report)
+        contents = enumerate(snapshot.store.contents(np.arange(span.start, span.stop)))
+        texts = {number: text for number, text in contents if text}
+        names = [f"row {span[number]}" for number in texts]
+        encoder = index.encoder
+        encoded, _ = encode_texts(encoder, [*texts.values()], names, state.dim, index.workers)
 
-        # Write the block, then commit its checksum.
+        # Write the block, in which rows without text are zeros; then commit its checksum.
+        vectors = np.zeros((len(span), state.dim), dtype=np.float32)
+        vectors[[*texts]] = encoded
         digest = file.overwrite(block, vectors)
         with index.change() as change:
             change.replace_block(state.vectors, block, digest)

@@ -13,16 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain, count
+from itertools import count
 from os.path import isdir
 from pathlib import PurePath, PurePosixPath
 
 import numpy as np
 
-from slimdex.errors import InputError
 from slimdex.indexes.arrays import Rows
 
-from ..documents import Document
 from ..sources.files.file_source import FileSource, place_of
 from ..sources.files.input_files import InputFile, Reading, place_digest
 from ..sources.source import Source, Sources
@@ -31,10 +29,9 @@ from ..store.state import State
 
 SAMPLED_FILES = 64
 """Files read to detect whether a folder has moved."""
-LISTED_FILES = 3
 
 
-class ChangedOriginsError(InputError):
+class ChangedOriginsError(Exception):
     """Ids that were made up for documents, and that others have given to other ones since."""
 
 
@@ -72,7 +69,6 @@ class SourceIds:
         With `skips_known`, known files are not read again.
         """
         ids = cls(known_origins=state.origins, origins={**state.origins})
-        made_up = list[str]()
         for source in sources:
             if isinstance(source, FileSource):
                 reading = ids._of_files(source, store)
@@ -80,17 +76,11 @@ class SourceIds:
                 reading = Reading(place=place_digest(source.place))
             else:
                 reading = ids._of_table(source, source.origin, store)
-                made_up.append(f"{reading.prefix}:1, ...")
+                ids.notes.append(f"no id column; ids are {reading.prefix}:1, ...")
             if skips_known:
                 known = {origin for _, _, origin in store.of_place(reading.place)}
                 reading = replace(reading, known=known)
             ids.readings.append(reading)
-
-        # Ids that were made up come first.
-        if made_up:
-            others = len(made_up) - LISTED_FILES
-            more = f"; and so on for {others:,} more" if others > 0 else ""
-            ids.notes.insert(0, f"no id column; ids are {'; '.join(made_up[:LISTED_FILES])}{more}")
         return ids
 
     def _of_files(self, source: FileSource, store: DocumentStore) -> Reading:
@@ -103,8 +93,7 @@ class SourceIds:
         # Known, inside a known folder, moved, or new.
         reading = self._of_known(source, index)
         if reading is None:
-            folders = [] if source.is_alone else filter(_is_folder, self.origins)
-            moved = (key for key in folders if _has_moved(source, key, self.origins[key], store))
+            moved = (key for key in self.origins if self._has_moved(source, key, store))
             prefix = next(moved, None)
             if prefix is None:
                 prefix = self._new_prefix(source, store)
@@ -116,9 +105,7 @@ class SourceIds:
 
         # Documents of these places are of this folder now.
         self.moved |= dict.fromkeys(before, reading.place)
-        for path in parts.values():
-            ids = f"{reading.prefix}{path}" + "..." * path.endswith("/")
-            self.notes.append(f"{source.name}: includes {path}, known before; its ids: {ids}")
+        self.notes += [f"{source.name}: includes {path}, known before" for path in parts.values()]
         return replace(reading, parts=parts)
 
     def _of_known(self, source: FileSource, index: str) -> Reading | None:
@@ -135,17 +122,40 @@ class SourceIds:
                 return Reading(key + inside, digest, inside=inside)
         return None
 
+    def _has_moved(self, source: FileSource, prefix: str, store: DocumentStore) -> bool:
+        """True if a folder's files are mostly documents of another one, with the same contents.
+
+        Only a sample is read. A folder that is still at the other place has not moved.
+        """
+        if source.is_alone or not _is_folder(prefix):
+            return False
+
+        # Most files must be known, and most documents of that place must be in this folder;
+        # otherwise the files may be a copy of a few documents.
+        place = self.origins[prefix]
+        known = store.rows_of_ids(source.ids(prefix))
+        if 2 * len(known) < max(len(source.paths), len(store.of_place(place))):
+            return False
+
+        # Most must have the same content, and the folder must be gone from the other place.
+        paths = [path for path in source.paths if prefix + path in known]
+        new = {prefix + document.id: document for document in source.some(paths, SAMPLED_FILES)}
+        same = 0
+        for old in store.documents([known[id] for id in new]).values():
+            path = str(old.metadata.get("path", ""))
+            folder = path.removesuffix(old.id.removeprefix(prefix)) or "."
+            if isdir(folder) and _digest(place_of(folder), place_of(store.path)) == place:
+                return False
+            same += new[old.id].content == old.content
+        return 2 * same > len(new)
+
     def _new_prefix(self, source: FileSource, store: DocumentStore) -> str:
         """Choose a prefix that no other source has, and by which no document is replaced."""
-        place = PurePosixPath(source.place)
-        if source.is_alone:
-            prefixes = _names(source.paths[0], place)
-        else:
-            named = (f"{name}/" for name in _names(place.name, place) if name)
-            prefixes = chain([""], named)
-        first = prefix = next(prefixes)
-        while prefix in self.origins or store.rows_of_ids(source.ids(prefix)):
-            prefix = next(prefixes)
+        first = source.paths[0] if source.is_alone else ""
+        for name in _names(first, PurePath(source.place)):
+            prefix = name if source.is_alone or not name else f"{name}/"
+            if prefix not in self.origins and not store.rows_of_ids(source.ids(prefix)):
+                break
         if prefix != first:
             self.notes.append(
                 f"{source.name}: ids begin with {prefix}; shorter ones are of other files"
@@ -158,15 +168,11 @@ class SourceIds:
         for prefix, known in self.origins.items():
             if known == place:
                 return Reading(prefix, place)
-        location = PurePath(file.place)
-        names = _names(file.id_prefix, location if location.is_absolute() else None)
-        for prefix in names:
+        for prefix in _names(file.id_prefix, PurePath(file.place)):
             # Another source of this addition may have this prefix.
             is_free = self.origins.get(prefix) == self.known_origins.get(prefix)
             if is_free and _is_harmless(source, prefix, store):
                 break
-        if prefix != file.id_prefix:
-            self.notes.append(f"{file.id_prefix}:1, ... are of another file")
         self.origins[prefix] = place
         return Reading(prefix, place)
 
@@ -178,9 +184,7 @@ class SourceIds:
         before = self.known_origins
         for prefix in {**before, **self.origins}:
             if now.get(prefix) not in (before.get(prefix), self.origins.get(prefix)):
-                raise ChangedOriginsError(
-                    f"ids that begin with {prefix!r}: of other files meanwhile; expected other ids"
-                )
+                raise ChangedOriginsError
 
         # What became part of a folder has no origin any more.
         by_others = {prefix: place for prefix, place in now.items() if prefix not in before}
@@ -191,9 +195,8 @@ class SourceIds:
 
         With `only_parts`, only of sources that known folders have become a part of.
         """
-        read = [*zip(sources.opened, self.readings, strict=True)]
-        if only_parts:
-            read = [(source, reading) for source, reading in read if reading.parts]
+        pairs = zip(sources.opened, self.readings, strict=True)
+        read = [(source, reading) for source, reading in pairs if reading.parts or not only_parts]
 
         # Documents whose origins have changed since are left to the next sync, which reads them.
         places = list[str]()
@@ -212,24 +215,23 @@ class SourceIds:
         ]
 
         # A document is gone if one of its sources no longer has it.
-        gone = list[int]()
-        for row, id, place in missing:
-            for source, reading in read:
+        gone = set[int]()
+        for source, reading in read:
+            for row, id, place in missing:
                 is_of_source = self.moved.get(place, place) == reading.place
                 is_read = not isinstance(source, FileSource) or source.may_go(id, reading)
                 if is_of_source and is_read:
-                    gone.append(row)
-                    break
-        return np.unique(np.array(gone, dtype=np.int64))
+                    gone.add(row)
+        return np.array(sorted(gone), dtype=np.int64)
 
 
-def _names(base: str, place: PurePath | None) -> Iterator[str]:
+def _names(base: str, place: PurePath) -> Iterator[str]:
     """Yield candidate names: `base`, longer and longer ends of a path, then numbered names.
 
     The root of the path is left out. There are infinitely many numbered names.
     """
     yield base
-    parts = () if place is None else place.relative_to(place.anchor).parts
+    parts = place.relative_to(place.anchor).parts if place.is_absolute() else ()
     for start in reversed(range(len(parts))):
         name = "/".join(parts[start:])
         if len(name) > len(base):
@@ -254,11 +256,8 @@ def _known_inside(
 
     The path of a folder ends with "/". A text file whose lines are documents is left out.
     """
-    if not origins:
-        return {}
-    paths = {*source.paths}
-    for path in source.paths:
-        paths.update(map(str, PurePosixPath(path).parents))
+    files = [*map(PurePosixPath, source.paths)]
+    paths = {str(path) for file in files for path in (file, *file.parents)}
     index = place_of(store.path)
     path_of = {_digest(f"{source.place}/{path}", index): path for path in paths}
     inside = {}
@@ -271,35 +270,6 @@ def _known_inside(
 def _is_folder(key: str) -> bool:
     """True if a key of the state's origins belongs to a folder, whose ids are paths."""
     return not key or key.endswith("/")
-
-
-def _has_moved(source: FileSource, prefix: str, place: str, store: DocumentStore) -> bool:
-    """True if a folder's files are mostly documents of another place, with the same contents.
-
-    Only a sample is read. A folder that is still at the other place has not moved.
-    """
-    # Most files must be known, and most documents of that place must be in this folder; otherwise
-    # the files may be a copy of a few documents.
-    known = store.rows_of_ids(source.ids(prefix))
-    if 2 * len(known) < max(len(source.paths), len(store.of_place(place))):
-        return False
-
-    # Most must have the same content, and the folder must be gone from the other place.
-    paths = [path for path in source.paths if prefix + path in known]
-    new = {prefix + document.id: document for document in source.some(paths, SAMPLED_FILES)}
-    old = store.documents([known[id] for id in new]).values()
-    same = sum(new[each.id].content == each.content for each in old)
-    return 2 * same > len(new) and not any(_is_at(place, each, prefix, store) for each in old)
-
-
-def _is_at(place: str, document: Document, prefix: str, store: DocumentStore) -> bool:
-    """True if the folder from which a document was read still exists, and is at this place."""
-    # The column `path` has the path of the file, which ends with the id.
-    path = str(document.metadata.get("path", ""))
-    relative = document.id.removeprefix(prefix)
-    folder = path.removesuffix(relative) or "."
-    is_same = _digest(place_of(folder), place_of(store.path)) == place
-    return path.endswith(relative) and is_same and isdir(folder)
 
 
 def _is_harmless(source: Source, prefix: str, store: DocumentStore) -> bool:

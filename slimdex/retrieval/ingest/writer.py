@@ -30,7 +30,7 @@ from ..store.log import Log
 from ..store.next_commit import Change, Undo
 from ..store.snapshot import Snapshot
 from ..store.state import Certificate, State, center_text
-from ..store.verification import damaged_columns
+from ..store.verification import file_faults
 from .addition_report import AdditionReport
 from .fitting import ROLES, finish_fit
 from .preparing import PreparedBatch
@@ -204,7 +204,7 @@ def rebuild(index: Index, fit_again: bool = False) -> None:
             state = replace(state, moments_rows=0, moments_deletions=0, code_rows=0)
         files = {role: file for role, file in state.files.items() if role not in dropped}
         state = replace(state, files=files, id_rows=0)
-        damaged = state.column_files if fit_again else damaged_columns(base)
+        damaged = state.column_files if fit_again else file_faults(path, state.column_files)
         state = with_columns_again(base.store, state, damaged)
         if state.words is not None:
             state = with_new_words(base, state, path)

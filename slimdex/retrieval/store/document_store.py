@@ -6,7 +6,6 @@ import re
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
@@ -23,7 +22,7 @@ from ..column_types import stored
 from ..documents import Document
 from .columns import Part, column_values, documents_query, unnest_query
 from .engine import Engine, disk_error, disk_errors, one_line
-from .ids import IDS, IdFile, LaterIds
+from .ids import IDS, IdFile
 from .log import Log
 from .manifest import Manifest
 from .origins import Origins, read_origins
@@ -84,7 +83,9 @@ class DocumentStore:
     columns : the user's: name -> type.
     rows : number of rows.
     changed_origins : the content of the file of origins.
-    id_file, later_ids : where documents are, by their ids.
+    id_file : where documents are, by their ids.
+    later_ids : id -> row of documents after those of the file, as far as they were read: before
+        `later_stop`. The document may be deleted since, but no other row has its id then.
     """
 
     def __init__(
@@ -102,13 +103,15 @@ class DocumentStore:
         # Read when needed, unless the store of an earlier commit has it already.
         self.changed_origins = Once[Origins]()
         self.id_file = Once[IdFile]()
-        self.later_ids = LaterIds(state.id_rows)
+        self.later_ids: Mapping[str, int] = {}
+        self.later_stop = state.id_rows
         if before is not None:
             if before.origins_file == self.origins_file:
                 self.changed_origins = before.changed_origins
             if _ids_of(before.manifest) == _ids_of(manifest):
                 self.id_file = before.id_file
-                self.later_ids = replace(before.later_ids)
+                self.later_ids = before.later_ids
+                self.later_stop = before.later_stop
         self._idle = deque[duckdb.DuckDBPyConnection]()  # connections of `reading`, in no thread
 
     def at_commit(self, manifest: Manifest) -> DocumentStore:
@@ -342,11 +345,12 @@ class DocumentStore:
 
     def _later(self) -> Mapping[str, int]:
         """The row of each id that a live document after the file of ids has."""
-        later = self.later_ids
-        if later.stop < self.rows:
-            rows = self.manifest.document_rows.first_rows(np.arange(later.stop, self.rows))
-            later.extend(self._ids_at(sorted(self._still_live(rows))), self.rows)
-        return later.rows
+        if self.later_stop < self.rows:
+            rows = self.manifest.document_rows.first_rows(np.arange(self.later_stop, self.rows))
+            ids = self._ids_at(sorted(self._still_live(rows)))
+            self.later_ids = {**self.later_ids, **{id: row for row, id in ids.items()}}
+            self.later_stop = self.rows
+        return self.later_ids
 
     def _ids_at(self, rows: Sequence[int]) -> dict[int, str]:
         """Map documents, given by their first rows in order, to their ids."""

@@ -10,7 +10,6 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from secrets import token_hex
 from threading import RLock
 
 from slimdex.errors import CorruptError, InputError
@@ -19,6 +18,7 @@ from slimdex.system.forks import not_inherited
 
 from .columns import file_columns
 from .state import ColumnFile
+from .work_folder import new_work_folder
 
 LIMITS: dict[str, str | bool | int | float | list[str]] = {
     "autoinstall_known_extensions": False,
@@ -80,7 +80,7 @@ class Engine:
         # Spill to a folder of its own: DuckDB names its files by the process's number, which two
         # processes in containers may share.
         absolute = self.folder.absolute()
-        spill = absolute / f"spill-{token_hex(4)}.tmp"
+        spill = new_work_folder(absolute)
         connection = connect(LIMITS | {"temp_directory": str(spill)})
         names = f"{literal(f'{absolute}/')}, {one_file(f'{absolute}/')}"
         connection.execute(f"SET allowed_directories = [{names}]")

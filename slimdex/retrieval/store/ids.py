@@ -6,15 +6,14 @@ A commit writes another one when many rows have come since; until then, these ar
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from slimdex.errors import CorruptError
 from slimdex.system.atomic_files import FileRecord, publish
 
 IDS = "ids"
@@ -40,10 +39,8 @@ class IdFile:
             return NO_IDS
         record.check(folder)
         table = np.memmap(folder / record.name, dtype=NUMBER, mode="r")
-        if len(table) % 2:
-            raise CorruptError(f"{folder / record.name}: {len(table)} numbers; expected pairs")
-        hashes, rows = table.reshape(2, -1)
-        return cls(hashes, rows)
+        count = len(table) // 2
+        return cls(table[:count], table[count:])
 
     def with_later(self, ids: Sequence[str], rows: Sequence[int]) -> IdFile:
         """Return these ids and those of later documents."""
@@ -63,31 +60,12 @@ class IdFile:
         starts = np.searchsorted(self.hashes, hashes, "left")
         stops = np.searchsorted(self.hashes, hashes, "right")
         found = set[int]()
-        for start, stop in np.stack([starts, stops], axis=1)[starts < stops].tolist():
+        for start, stop in zip(starts.tolist(), stops.tolist(), strict=True):
             found.update(self.rows[start:stop].tolist())
         return sorted(found)
 
 
 NO_IDS = IdFile(np.zeros(0, NUMBER), np.zeros(0, NUMBER))
-
-
-@dataclass
-class LaterIds:
-    """The ids of live documents in the rows from a file's reach on, as far as they were read.
-
-    Attributes
-    ----------
-    stop : the rows before this one were read.
-    rows : id -> row; it may be deleted since, but no other row has the id then.
-    """
-
-    stop: int
-    rows: dict[str, int] = field(default_factory=dict)
-
-    def extend(self, ids: Mapping[int, str], stop: int) -> None:
-        """Add the rows and ids of later documents; all rows before `stop` are then read."""
-        self.rows = self.rows | {id: row for row, id in ids.items()}
-        self.stop = stop
 
 
 def hashes_of(ids: Sequence[str]) -> NDArray[np.uint32]:

@@ -54,8 +54,9 @@ RAW = -zlib.MAX_WBITS
 """Deflate without header and checksum."""
 DAMAGE = (ValueError, OverflowError, struct.error, zlib.error)
 """Errors of a block that is damaged or forged."""
-SCAN_BYTES = 1 << 22
-"""Bytes that a scan asks the system to prefetch at once."""
+
+READ_AHEAD = 1 << 17
+"""Bytes that are requested from the disk while blocks are read one after the other."""
 
 
 @dataclass(frozen=True)
@@ -104,50 +105,45 @@ def _pack_block(block: list[tuple[bytes, int]]) -> PackedBlock:
     return PackedBlock(records=len(block), rows=sum(row_counts), data=data)
 
 
+@dataclass(frozen=True)
 class _Block:
     """Records of consecutive documents.
 
-    Raises one of `DAMAGE` if the block is damaged or forged.
-
     Attributes
     ----------
-    start, stop : its place in the log.
+    rows : rows of the documents.
     bounds : rows where documents begin, and where the last one ends.
+    records : those of the documents.
+    stop : where the block ends in the log.
     """
 
-    def __init__(self, log: mmap.mmap | bytes, start: int) -> None:
+    rows: range
+    bounds: Sequence[int]
+    records: Sequence[bytes]
+    stop: int
+
+    @classmethod
+    def read(cls, log: mmap.mmap | bytes, start: int) -> _Block:
+        """Read the block that starts here; raises one of `DAMAGE` if it is damaged or forged."""
         crc, length, first, count = HEADER.unpack_from(log, start)
-        self.start = start
-        self.stop = start + HEADER.size + length
-        if length > BLOCK_BYTES:
-            _prefetch(log, [(start, length)])
-        checked = log[start + CRC_BYTES : self.stop]
+        stop = start + HEADER.size + length
+        checked = log[start + CRC_BYTES : stop]
         if zlib.crc32(checked) != crc:
             raise ValueError("another checksum")
 
         # Decompress it; one byte more, since the stream may end after the last byte.
         stream = zlib.decompressobj(wbits=RAW)
-        plain = stream.decompress(
-            checked[HEADER.size - CRC_BYTES :], max(MOST_COMPRESSED, length) + 1
-        )
-        self.bounds = [*accumulate(struct.unpack_from(f"<{count}I", plain), initial=first)]
-        self._records = plain[COUNT_BYTES * count :].split(SEPARATOR, count)
-        if not stream.eof or len(self._records) != count:
+        most = max(MOST_COMPRESSED, length) + 1
+        plain = stream.decompress(checked[HEADER.size - CRC_BYTES :], most)
+        bounds = [*accumulate(struct.unpack_from(f"<{count}I", plain), initial=first)]
+        records = plain[COUNT_BYTES * count :].split(SEPARATOR, count)
+        if not stream.eof or len(records) != count or bounds[-1] == first:
             raise ValueError(f"{len(plain)} bytes in {length}; expected {count} records")
+        return cls(range(first, bounds[-1]), bounds, records, stop)
 
-    def record(self, row: int) -> bytes:
-        """Return the record of a row's document."""
-        return self._records[self._position(row)]
 
-    def documents(self, row: int) -> Iterator[tuple[int, bytes]]:
-        """First row and record of each document, from that of `row` on."""
-        position = self._position(row)
-        return zip(self.bounds[position:-1], self._records[position:], strict=True)
-
-    def _position(self, row: int) -> int:
-        if not self.bounds[0] <= row < self.bounds[-1]:
-            raise ValueError(f"the block of rows {self.bounds[0]} to {self.bounds[-1] - 1}")
-        return bisect_right(self.bounds, row) - 1
+NO_BLOCK = _Block(range(0), bounds=(0,), records=(), stop=0)
+"""Before the first one."""
 
 
 def log_files(folder: Path, files: LogFiles) -> tuple[AppendOnlyFile, AppendOnlyFile]:
@@ -228,94 +224,69 @@ class Log:
 
         Raises `CorruptError` if one is damaged.
         """
-        # All pages are requested before the first is read: a cold disk fetches them together.
-        log, _ = self._checked_maps()
-        starts = [self._start(row) for row in rows]
-        _prefetch(log, ((start, BLOCK_BYTES) for start in starts))
-
-        # Neighbouring rows are often in one block.
         records = dict[int, bytes]()
-        block: _Block | None = None
-        for row, start in zip(rows, starts, strict=True):
-            try:
-                if block is None or block.start != start:
-                    block = _Block(log, start)
-                records[row] = block.record(row)
-            except DAMAGE as error:
-                raise self._damage(row, start, error) from error
+        block = NO_BLOCK
+        for row in rows:
+            block = self._block(row, block)
+            records[row] = block.records[bisect_right(block.bounds, row) - 1]
         return records
 
     def scan(self, start: int = 0, stop: int | None = None) -> Iterator[tuple[int, bytes]]:
         """Yield (first row, record) of each document that begins in rows [start, stop), in order.
 
-        Blocks follow one another, so only the entry of `start` is needed; and none for all
-        documents. Raises `CorruptError` at the first damaged block.
+        Raises `CorruptError` at the first damaged block.
         """
         stop = self.rows if stop is None else min(stop, self.rows)
         row = start
-        block_start = self._start(row) if row else 0
-        prefetched = 0
+        block = NO_BLOCK
         while row < stop:
-            if block_start >= prefetched:
-                log, _ = self._checked_maps()
-                _prefetch(log, [(block_start, SCAN_BYTES)])
-                prefetched = block_start + SCAN_BYTES
-            try:
-                block = _Block(log, block_start)
-                documents = block.documents(row)
-            except DAMAGE as error:
-                raise self._damage(row, block_start, error) from error
-            yield from ((first, record) for first, record in documents if start <= first < stop)
-            row = block.bounds[-1]
-            block_start = block.stop
+            block = self._block(row, block)
+            for first, record in zip(block.bounds[:-1], block.records, strict=True):
+                if start <= first < stop:
+                    yield first, record
+            row = block.rows.stop
 
-    def readable(self, documents: Rows) -> Iterator[tuple[int, bytes]]:
-        """Yield (first row, record) of those of all documents that can be read.
+    def readable(self, documents: Rows) -> Iterator[tuple[int, bytes | None]]:
+        """Yield (first row, record) of all documents; None if it can't be read.
 
         `documents` are their first rows, in order.
         """
-        position = 0
-        while position < len(documents):
+        block = NO_BLOCK
+        for row in documents.tolist():
+            record = None
             with suppress(CorruptError):
-                for row, record in self.scan(int(documents[position])):
-                    if position == len(documents) or row != documents[position]:
-                        break
-                    yield row, record
-                    position += 1
-            position += 1
+                block = self._block(row, block)
+                if row in block.bounds:
+                    record = block.records[block.bounds.index(row)]
+            yield row, record
 
-    def _checked_maps(self) -> tuple[mmap.mmap | bytes, mmap.mmap | bytes]:
-        """Both maps; raises `CorruptError` if a file was cut, since reading would be fatal."""
+    def _block(self, row: int, last: _Block) -> _Block:
+        """Read the block of a row's document, unless it is the `last` one that was read.
+
+        That of the following row starts where the last one stops, also if offsets are damaged.
+        """
+        if row in last.rows:
+            return last
+
+        # Reading a file that was cut would be fatal.
         for file, mapped in zip(self.files, self._maps, strict=True):
             check_length(mapped, file.path)
-        return self._maps
 
-    def _start(self, row: int) -> int:
-        """Where the block of a row's document starts."""
-        block = bisect_right(self._entries[::2], row) - 1
-        return self._entries[1::2][block]
-
-    def _damage(self, row: int, start: int, reason: Exception) -> CorruptError:
-        path = self._log.path
-        return CorruptError(
-            f"{path}: row {row} is damaged, at byte {start} ({reason}); see `slimdex repair "
-            f"{self._folder}`"
-        )
-
-
-def _prefetch(mapped: mmap.mmap | bytes, spans: Iterable[tuple[int, int]]) -> None:
-    """Ask the system to prefetch parts of a map, (start, length) each."""
-    if not hasattr(mmap, "MADV_WILLNEED") or not isinstance(mapped, mmap.mmap):
-        return
-
-    # Bounds of the pages that were requested last: a span inside them needs no call.
-    requested_start = -1  # none so far
-    requested_end = -1
-    with suppress(OSError, ValueError, OverflowError):  # only advice
-        for start, length in spans:
-            page_start = start - start % mmap.PAGESIZE
-            stop = start + length
-            if page_start != requested_start or stop > requested_end:
-                mapped.madvise(mmap.MADV_WILLNEED, page_start, stop - page_start)
-                requested_start = page_start
-                requested_end = stop + -stop % mmap.PAGESIZE  # rounded up to whole pages
+        log, _ = self._maps
+        start = last.stop
+        is_next = row == last.rows.stop
+        if not is_next:
+            start = self._entries[1::2][bisect_right(self._entries[::2], row) - 1]
+        try:
+            if is_next and isinstance(log, mmap.mmap) and hasattr(mmap, "MADV_WILLNEED"):
+                page = start - start % mmap.PAGESIZE
+                log.madvise(mmap.MADV_WILLNEED, page, READ_AHEAD)  # a scan goes on
+            block = _Block.read(log, start)
+            if row not in block.rows:
+                raise ValueError(f"the block of rows {block.rows.start} to {block.rows.stop - 1}")
+        except DAMAGE as error:
+            raise CorruptError(
+                f"{self._log.path}: row {row} is damaged, at byte {start} ({error}); see "
+                f"`slimdex repair {self._folder}`"
+            ) from error
+        return block

@@ -7,39 +7,33 @@ reads in the copy either.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, suppress
-from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 from shutil import copyfileobj
+from typing import BinaryIO, TypeVar
 
 import numpy as np
 
-from slimdex.errors import CorruptError, InUseError, SlimdexError, shorten
-from slimdex.indexes.arrays import Rows, without
-from slimdex.indexes.vectors.row_formats import FLOAT32
+from slimdex.errors import CorruptError, SlimdexError, shorten
 from slimdex.indexes.vectors.vector_file import VectorFile
 from slimdex.system.append_only import BLOCK_BYTES, AppendOnlyFile
-from slimdex.system.atomic_files import check_new, publish, publish_folder, remove
+from slimdex.system.atomic_files import FileRecord, check_new, publish, publish_folder, remove
 from slimdex.system.index_names import MANIFEST
 from slimdex.system.progress import progress
 
 from ..column_types import stored
-from ..lexical.segment_folder import LIST, read_list, segment_files
 from .derived_files import word_faults
 from .document_store import READ_AT_ONCE
 from .engine import Engine
-from .manifest import Manifest
+from .manifest import Manifest, append_only_files
 from .record import read_record
-from .row_flags import flag_files
 from .snapshot import Snapshot
-from .state import ColumnFile, State
+from .state import CANT_REBUILD
 
-TRIES = 20
-"""Attempts to open all files of a state before others commit the next one: each takes a few
-milliseconds."""
 COPIED_AT_ONCE = 1 << 22
+F = TypeVar("F", bound=FileRecord)
 
 
 def index_faults(snapshot: Snapshot) -> list[str]:
@@ -48,141 +42,125 @@ def index_faults(snapshot: Snapshot) -> list[str]:
     Reads every byte: checksums of derived files and of each block of append-only files; and
     compares the numbers of documents, vectors, codes and moments.
     """
+    state = snapshot.state
+    new_vectors = None if state.replacement is None else state.replacement.vectors
     return log_faults(snapshot) or [
-        *vector_faults(snapshot),
-        *replacement_faults(snapshot),
-        *faults_of_derived_files(snapshot),
+        *block_faults(snapshot, state.vectors, new_vectors),
+        *derived_faults(snapshot),
     ]
 
 
-def vector_faults(snapshot: Snapshot) -> list[str]:
-    """Faults of the vector file, block by block."""
-    return _attempt(lambda: _block_faults(snapshot, snapshot.vectors()))
+def log_faults(snapshot: Snapshot, *, reads_ids: bool = True) -> list[str]:
+    """Faults of the log: damaged documents or, if there are none, damaged blocks.
 
-
-def replacement_faults(snapshot: Snapshot) -> list[str]:
-    """Faults of the vectors that are to replace the others, block by block."""
-    new = snapshot.state.replaced()
-    if new is None:
-        return []
-    return _attempt(lambda: _block_faults(snapshot, new.vector_file(snapshot.path)))
-
-
-def log_faults(snapshot: Snapshot) -> list[str]:
-    """Faults of the log: damaged bytes, missing documents."""
-    if faults := row_faults(snapshot):  # without rows, documents can't be read
-        return faults
+    With `reads_ids`, damaged documents are named by the ids that columns have.
+    """
+    state = snapshot.state
     try:
-        files = snapshot.store.log.files
         damaged = damaged_documents(snapshot)
     except CorruptError as error:
         return [str(error)]
-    faults = list[str]()
-    if len(damaged):
-        path = files[0].path
-        for row, id in zip(damaged.tolist(), _ids(snapshot, damaged), strict=True):
-            faults.append(f"{path}: document {shorten(id)} of row {row} is damaged")
-    for file in files if not faults else ():
-        faults += _block_faults(snapshot, file)
-    return faults
+    ids = ["?"] * len(damaged)
+    if damaged and reads_ids:
+        with suppress(SlimdexError, OSError):
+            ids = snapshot.store.ids_of(np.array(damaged, dtype=np.int64))
+    path = snapshot.path / state.log.documents
+    return [
+        f"{path}: document {shorten(id)} of row {row} is damaged"
+        for row, id in zip(damaged, ids, strict=True)
+    ] or block_faults(snapshot, state.log.documents, state.log.offsets)
 
 
-def row_faults(snapshot: Snapshot) -> list[str]:
-    """Faults of the files of row flags."""
-    faults = list[str]()
-    for file in flag_files(snapshot.path, snapshot.state):
-        faults += _block_faults(snapshot, file) if file.nbytes else []
-    return faults
-
-
-def _ids(snapshot: Snapshot, documents: Rows) -> list[str]:
-    """Ids of documents by their first rows, from the columns; "?" for those that have none."""
-    with suppress(SlimdexError, OSError):
-        return snapshot.store.ids_of(documents)
-    return ["?"] * len(documents)
-
-
-def damaged_documents(snapshot: Snapshot) -> Rows:
+def damaged_documents(snapshot: Snapshot) -> list[int]:
     """First rows of the documents whose records are damaged, including deleted ones.
 
-    Raises `CorruptError` if the log can't be read at all.
+    Raises `CorruptError` if the log can't be read at all, or rows have no flags: then nothing can
+    be repaired.
     """
-    store = snapshot.store
+    flags = block_faults(snapshot, snapshot.state.flags, snapshot.state.deletions)
+    try:
+        if flags:
+            raise CorruptError(flags[0])
+        return [row for row, _, record in readable_records(snapshot) if record is None]
+    except CorruptError as error:
+        raise CorruptError(f"{error}; {CANT_REBUILD}") from error
+
+
+def readable_records(snapshot: Snapshot) -> Iterator[tuple[int, int, bytes | None]]:
+    """Yield first row, number of rows and record of each document, also of deleted ones.
+
+    The record is None if it is damaged. Raises `CorruptError` if the log can't be read at all.
+    """
     rows = snapshot.document_rows
     types = [*snapshot.columns.values()]
     documents = rows.first_rows(np.arange(snapshot.state.rows))
-    read = list[int]()
-    counts = list[int]()
-    for row, data in store.log.readable(documents):
-        with suppress(ArithmeticError, TypeError, ValueError):
-            record = read_record(data)
-            for value, type_ in zip(record.values, types, strict=False):
-                stored(value, type_)
-            counts.append(record.row_count)
-            read.append(row)
-        if len(read) % READ_AT_ONCE == 0:
+    counts = rows.counts_of(documents).tolist()
+    records = snapshot.store.log.readable(documents)
+    for number, ((row, record), count) in enumerate(zip(records, counts, strict=True)):
+        is_whole = record is not None and _is_whole(record, count, types)
+        yield row, count, record if is_whole else None
+        if number % READ_AT_ONCE == 0:
             progress("reading documents", row, snapshot.state.rows)
 
-    # Each must have as many passages as the manifest says.
-    whole = np.array(read, dtype=np.int64)
-    whole = whole[rows.counts_of(whole) == np.array(counts, dtype=np.int64)]
-    return without(documents, whole)
+
+def _is_whole(data: bytes, row_count: int, types: Sequence[str]) -> bool:
+    """True for a record of a document with so many rows, and with values of columns' types."""
+    try:
+        record = read_record(data)
+        for value, type_ in zip(record.values, types, strict=False):
+            stored(value, type_)
+    except (ArithmeticError, TypeError, ValueError):
+        return False
+    return record.row_count == row_count
 
 
-def damaged_columns(snapshot: Snapshot) -> dict[ColumnFile, str]:
-    """The files of columns that are missing or damaged, with the fault of each."""
-    faults = dict[ColumnFile, str]()
-    for file in snapshot.state.column_files:
-        for fault in _attempt(partial(file.check, snapshot.path)):
-            faults[file] = fault
+def derived_faults(snapshot: Snapshot) -> list[str]:
+    """Faults of derived files: wrong checksums or, without these, inconsistent contents."""
+    state = snapshot.state
+    records = [*state.column_files, *state.files.values()]
+    faults = [*file_faults(snapshot.path, records).values(), *block_faults(snapshot, state.norms)]
+    if state.words:
+        faults += word_faults(snapshot.path / state.words, state.lexical_rows)
+    if faults or state.settings is None:
+        return faults
+
+    # Codes and moments must cover as many rows as the state has.
+    try:
+        rows = {"codes": len(snapshot.index), "moments": snapshot.moments().n}
+    except CorruptError as error:
+        return [str(error)]
+    for role, expected in {"codes": state.encoded, "moments": snapshot.searchable_count}.items():
+        if rows[role] != expected:
+            faults.append(f"{state.files[role].name}: {rows[role]} rows; expected {expected}")
     return faults
 
 
-def faults_of_derived_files(snapshot: Snapshot) -> list[str]:
-    """Faults of derived files: wrong checksums or, without these, inconsistent contents."""
-    state = snapshot.state
-    folder = snapshot.path
+def file_faults(folder: Path, files: Iterable[F]) -> dict[F, str]:
+    """The files that are missing or damaged, with the fault of each."""
+    faults = dict[F, str]()
+    for file in files:
+        try:
+            file.check(folder)
+        except CorruptError as error:
+            faults[file] = str(error)
+    return faults
+
+
+def block_faults(snapshot: Snapshot, *names: str | None) -> list[str]:
+    """Faults of append-only files: they can't be read, or blocks have other checksums."""
     faults = list[str]()
-
-    # Every byte of each file.
-    faults += damaged_columns(snapshot).values()
-    for record in state.files.values():
-        faults += _attempt(partial(record.check, folder))
-    if state.norms:
-        norms = partial(VectorFile, folder / state.norms, 1, state.encoded, FLOAT32)
-        faults += _attempt(lambda: _block_faults(snapshot, norms()))
-    if state.words:
-        faults += word_faults(folder / state.words, state.lexical_rows)
-    if faults or state.settings is None:
-        return faults
-    return _attempt(lambda: _check_numbers(snapshot))
-
-
-def _check_numbers(snapshot: Snapshot) -> None:
-    """Raise `CorruptError` unless codes and moments cover as many rows as the state has."""
-    state = snapshot.state
-    index = snapshot.index
-    moments = snapshot.moments()
-    if len(index) != state.encoded:
-        name = state.files["codes"].name
-        raise CorruptError(f"{name}: {len(index)} rows; expected at most {state.encoded}")
-    expected = snapshot.searchable_count
-    if moments.n != expected:
-        name = state.files["moments"].name
-        raise CorruptError(f"{name}: {moments.n} rows; expected {expected}")
-
-
-def _block_faults(snapshot: Snapshot, file: AppendOnlyFile | VectorFile) -> list[str]:
-    """Faults of an append-only file: it can't be read, or blocks have other checksums."""
-    try:
-        damaged = bad_blocks(snapshot, file)
-    except OSError as error:
-        return [f"{file.path}: {error}"]
-    faults = []
-    for block in damaged:
-        first = block * BLOCK_BYTES
-        last = min(first + BLOCK_BYTES, file.nbytes) - 1
-        faults.append(f"{file.path}: damaged in bytes {first} to {last}")
+    for file in append_only_files(snapshot.path, snapshot.state):
+        if file.path.name not in names:
+            continue
+        try:
+            damaged = bad_blocks(snapshot, file)
+        except OSError as error:
+            faults.append(f"{file.path}: {error.strerror}")
+            continue
+        for block in damaged:
+            first = block * BLOCK_BYTES
+            last = min(first + BLOCK_BYTES, file.nbytes) - 1
+            faults.append(f"{file.path}: damaged in bytes {first} to {last}")
     return faults
 
 
@@ -193,22 +171,13 @@ def bad_blocks(snapshot: Snapshot, file: AppendOnlyFile | VectorFile) -> list[in
     return [block for block, (digest, known) in enumerate(pairs) if digest != known]
 
 
-def _attempt(check: Callable[[], list[str] | None]) -> list[str]:
-    """The faults that a check returns, or the message of its `CorruptError`."""
-    try:
-        return check() or []
-    except CorruptError as error:
-        return [str(error)]
-
-
 def copy_index(folder: Path, path: Path) -> Manifest:
     """Copy the committed state of a folder to a new one, and verify it; returns its manifest.
 
     Takes no lock and needs no permission to write to the index.
 
-    Raises `InputError` if the path exists, `CorruptError` if a file of the index is damaged or
-    missing, and `InUseError` if others change it faster than its files can be opened. Then there is
-    no copy.
+    Raises `InputError` if the path exists, and `CorruptError` if a file of the index is damaged or
+    missing. Then there is no copy.
     """
     check_new(path)
     return publish_folder(path, lambda new: _copy_newest(folder, new))
@@ -216,50 +185,39 @@ def copy_index(folder: Path, path: Path) -> Manifest:
 
 def _copy_newest(folder: Path, new: Path) -> Manifest:
     """Copy the committed state of a folder to a new one; try again if others commit meanwhile."""
-    for _ in range(TRIES):
+    while True:
         manifest = Manifest.read_current(folder)
-        try:
-            _copy(folder, manifest, new)
+        faults = _copy(folder, manifest, new)
+        if not faults:
             return manifest
-        except (CorruptError, FileNotFoundError) as error:
-            # It is not damage if others have replaced the commit and its files meanwhile.
-            if manifest == Manifest.read_current(folder):
-                missing = f"{getattr(error, 'filename', None)}: missing"
-                message = str(error) if isinstance(error, CorruptError) else missing
-                raise CorruptError(message.replace(str(new), str(folder))) from error
-            for part in new.iterdir():
-                remove(part)
-    raise InUseError(f"{folder}: others changed it {TRIES} times; try again later")
+
+        # It is not damage if others have replaced the commit and its files meanwhile.
+        if manifest == Manifest.read_current(folder):
+            raise CorruptError(faults[0].replace(str(new), str(folder)))
+        for part in new.iterdir():
+            remove(part)
 
 
-def _copy(folder: Path, manifest: Manifest, new: Path) -> None:
-    """Copy the files of a manifest; raises `CorruptError` or `OSError` if one is not as it says."""
+def _copy(folder: Path, manifest: Manifest, new: Path) -> list[str]:
+    """Copy the files of a manifest; return the faults of the copy."""
     with ExitStack() as stack:
         # Open all files first: a commit may delete some meanwhile.
-        files = {}
-        for name in _names(folder, manifest.state):
-            files[name] = stack.enter_context((folder / name).open("rb"))
-        for done, (name, file) in enumerate(files.items()):
-            progress("copying files", done, len(files))
-            (new / name).parent.mkdir(exist_ok=True)
-            with (new / name).open("wb") as target:
+        opened = dict[Path, BinaryIO]()
+        try:
+            for name in sorted(manifest.state.file_names):
+                path = folder / name
+                for part in path.iterdir() if path.is_dir() else [path]:
+                    opened[part] = stack.enter_context(part.open("rb"))
+        except FileNotFoundError as error:
+            return [f"{error.filename}: missing"]
+        for done, (path, file) in enumerate(opened.items()):
+            progress("copying files", done, len(opened))
+            copy = new / path.relative_to(folder)
+            copy.parent.mkdir(exist_ok=True)
+            with copy.open("wb") as target:
                 copyfileobj(file, target, COPIED_AT_ONCE)
 
     # The copy is complete once it has a manifest; then it is verified.
     publish(new / MANIFEST, manifest.write)
     with closing(Engine(new)) as engine:
-        faults = index_faults(Snapshot.of(engine, Manifest.read(new)))
-        if faults:
-            raise CorruptError(faults[0])
-
-
-def _names(folder: Path, state: State) -> list[str]:
-    """The files of a state, and those in its folders."""
-    names = list[str]()
-    for name in sorted(state.file_names):
-        path = folder / name
-        if path.is_dir():
-            names += [f"{name}/{part}" for part in [LIST, *segment_files(read_list(path), path)]]
-        else:
-            names.append(name)
-    return names
+        return index_faults(Snapshot.of(engine, manifest))

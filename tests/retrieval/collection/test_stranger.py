@@ -129,7 +129,7 @@ def test_links_at_names_that_are_written_are_refused(path: Path, tmp_path: Path)
     outside = tmp_path / "outside"
     outside.write_text("mine")
     for name in (
-        *("columns-000000.parquet.tmp", "spill-0123abcd.tmp", f"{MANIFEST}.tmp"),
+        *("columns-000000.parquet.tmp", "work-0123abcd", f"{MANIFEST}.tmp"),
         *("codes-000003.faiss.tmp", "norms-000099.f32"),
     ):
         (path / name).symlink_to(outside)
@@ -328,9 +328,7 @@ def test_repair_of_an_untrusted_index_reads_no_derived_file(path: Path, made: Pa
     for file in find(path, "words").iterdir():
         file.write_bytes(b"poison")
     names = {file.name for file in path.iterdir()}
-    lines = repair(path, untrusted=True)
-    assert len(lines) == 7
-    assert all(line.endswith(": untrusted") for line in lines)
+    assert repair(path, untrusted=True) == [f"{path}: untrusted"]
     assert verify(path) == []
     assert search(path) == search(made)
     kept = {file.name for file in path.iterdir()} & names

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 import shutil
 from dataclasses import asdict
@@ -118,6 +119,8 @@ class Trial:
         """
         key = (digest(folder), acknowledged)
         if key not in self._found:
+            for work in folder.glob(f"{INDEX}/work-*"):  # as if it had been killed long ago
+                os.utime(work, (0, 0))
             states = str(self._states_file)
             outcome = self.lab.do(Job(self.operation, str(folder), task="redo", states=states))
             others = names(folder) ^ self.expected_names(folder)

@@ -86,7 +86,7 @@ def test_an_interruption_costs_one_block(path: Path) -> None:
     content, file = vectors_of(path).read_bytes(), vectors_of(path)
     file.unlink()
     with pytest.raises(KeyboardInterrupt):
-        mend(path, failing(WordEncoder(DIM), after=0))
+        mend(path, failing(WordEncoder(DIM), after=ROWS_A_BLOCK))
     assert len(verify(path)) == 2
     encoder = WordEncoder(DIM)
     mend(path, encoder)
@@ -100,7 +100,7 @@ def test_lost_given_vectors_are_not_encoded(tmp_path: Path) -> None:
         collection.add([Document("1", "a"), Document("2", "b")], vectors=np.eye(2, 4))
     vectors_of(tmp_path / "i").unlink()
     for encode in (False, True):
-        with pytest.raises(CorruptError, match="given from elsewhere can't be"):
+        with pytest.raises(CorruptError, match="given vectors: it can't be rebuilt"):
             repair(tmp_path / "i", encode=encode)
     assert list((tmp_path / "i").glob("vectors-*")) == []
 
