@@ -16,11 +16,9 @@ from ..documents import Document
 from ..encoders.base import Encoder
 from ..encoders.encoding import encode_all, reporting
 from ..index import Index
-from ..passages import Passage
 from ..store.derived_files import with_blocks
 from ..store.log import Log, pack
-from ..store.passages import DocumentPassages
-from ..store.record import record_of
+from ..store.record import Record
 from ..store.snapshot import Snapshot
 from ..store.state import CANT_REBUILD, LogFiles
 from ..store.verification import (
@@ -153,8 +151,8 @@ def _readable_records(snapshot: Snapshot, damaged: Collection[int]) -> Iterator[
             yield record, count
             next_row, record = next(whole, NO_RECORD)
         else:
-            cut = DocumentPassages([Passage(0, 0)] * count)
-            yield record_of(Document("", ""), cut, []), count
+            lost = Document("", "", passages=[(0, 0)] * count)
+            yield Record(lost, [""] * count).written(), count
 
 
 def _rebuild(index: Index) -> list[str]:

@@ -93,9 +93,7 @@ def add_prepared(
     new = prepared.new
     change.new = new
     stop = old.rows + new.row_count
-    row_of = prepared.comparison.rows
-    replaced_documents = [row_of[each.id] for each in new.documents if each.id in row_of]
-    documents = np.union1d(np.array(replaced_documents, dtype=np.int64), gone)
+    documents = np.union1d(prepared.replaced, gone)
     replaced = change.document_rows.all_rows(documents)
     deletion_count = old.deletion_count + len(replaced)
     state = replace(change.next_state(), rows=stop, deletion_count=deletion_count)
@@ -103,12 +101,12 @@ def add_prepared(
         state = replace(state, encoded_before=old.encoded, deletions_before=old.deletion_count)
 
     # Words: use those that were indexed beforehand, if nobody has committed since.
-    is_same = before.manifest == prepared.comparison.snapshot.manifest
+    is_same = before.manifest == prepared.snapshot.manifest
     state = with_words(change, state, prepared.words if is_same else None)
 
     # The log, and the vectors, unless others wait for theirs.
     state = with_blocks(Log(change.path, old.log, old.rows), state, new.blocks)
-    if prepared.comparison.vectors is None:
+    if not prepared.has_given_vectors:
         textless = [row for row, text in enumerate(new.texts, old.rows) if not text]
         change.new_textless = np.array(textless, dtype=np.int64)
     encoded = AdditionReport()
@@ -121,8 +119,8 @@ def add_prepared(
     passages = new.counts[new.counts > 1]
     return encoded + AdditionReport(
         documents=len(new),
-        replaced=len(replaced_documents),
-        unchanged=len(prepared.comparison.unchanged),
+        replaced=len(prepared.replaced),
+        unchanged=len(prepared.unchanged),
         deleted=len(gone),
         cut=len(passages),
         passages=int(passages.sum()),

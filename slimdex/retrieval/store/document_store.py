@@ -19,15 +19,14 @@ from slimdex.system.atomic_files import FileRecord
 from slimdex.system.duckdb_library import duckdb, identifier, literal
 from slimdex.system.once import Once, cached_property
 
-from ..column_types import stored
 from ..documents import BUILT_IN_COLUMNS, Document
-from .columns import Part, Typed, column_values, documents_query, unnest_query
+from .columns import Part, Typed, column_values, documents_query, part_of, unnest_query
 from .engine import Engine, Session, disk_error, disk_errors, one_line
 from .ids import IDS, IdFile, LaterIds
 from .log import Log
 from .manifest import Manifest
 from .origins import Origins, read_origins
-from .record import Record, read_document, read_record
+from .record import Record, read_record
 from .where.conditions import TEXT_COLUMNS
 from .where.validation import SlowConditionError, check, limiting, refusal
 
@@ -218,18 +217,12 @@ class DocumentStore:
         `columns` are the user's, name -> type; by default those of this commit. Raises
         `CorruptError` if a record is damaged.
         """
-        rows = list[int]()
-        records = list[Record]()
-        for row, record in self.records(start, stop):
-            rows.append(row)
-            records.append(record)
-        users = list[tuple[str, str, Sequence[Any]]]()
-        for position, (name, type_) in enumerate((columns or self.columns).items()):
-            values = []
-            for row, record in zip(rows, records, strict=True):
-                values.append(self._parsed(row, stored, record.value(position), type_))
-            users.append((name, type_, values))
-        return rows, [record.document for record in records], users
+        users = columns or self.columns
+        records = dict(self.records(start, stop))
+        values = list[list[Any]]()
+        for row, record in records.items():
+            values.append(self._parsed(row, record.stored, users.values()))
+        return part_of([*records], [*records.values()], users, values)
 
     def live(self, columns: str = "*", table: str = "documents") -> str:
         """Return the SQL of a subquery of the live documents in a table.
@@ -298,18 +291,16 @@ class DocumentStore:
 
     def documents(self, rows: Sequence[int]) -> dict[int, Document]:
         """Read documents by their first rows; raises `CorruptError` if a record is damaged."""
-        columns = [*self.columns]
-        documents = dict[int, Document]()
-        for row, data in self.log.read(rows).items():
-            documents[row] = self._parsed(row, read_document, data, columns)
-        counts = {row: max(len(each.passages), 1) for row, each in documents.items()}
-        self._check_counts(counts)
-        return documents
+        records = self.records_of(rows, [*self.columns])
+        return {row: record.document for row, record in records.items()}
 
-    def records_of(self, rows: Sequence[int]) -> dict[int, Record]:
-        """Read records by the documents' first rows; raises as `documents`."""
+    def records_of(self, rows: Sequence[int], columns: Sequence[str] = ()) -> dict[int, Record]:
+        """Read records by the documents' first rows; raises as `documents`.
+
+        Documents have the values of `columns` as metadata.
+        """
         read = self.log.read(rows)
-        records = {row: self._parsed(row, read_record, data) for row, data in read.items()}
+        records = {row: self._parsed(row, read_record, data, columns) for row, data in read.items()}
         self._check_counts({row: record.row_count for row, record in records.items()})
         return records
 
@@ -502,16 +493,6 @@ class DocumentStore:
             [f"{prefix}:"],
         )
         return {id: row for id, row in rows if id[len(prefix) + 1 :].isdecimal()}
-
-    def new_columns(self, columns: Mapping[str, str]) -> dict[str, str]:
-        """The given columns that don't exist yet."""
-        existing = self._by_lower_name
-        return {name: type_ for name, type_ in columns.items() if name.lower() not in existing}
-
-    @property
-    def _by_lower_name(self) -> dict[str, str]:
-        """Map lower-case names to the names of columns."""
-        return {name.lower(): name for name in self.columns}
 
     def origins_of_place(self, place: str) -> set[str]:
         """Origins of the live documents of a place."""

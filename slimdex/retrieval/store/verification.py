@@ -25,7 +25,6 @@ from slimdex.system.atomic_files import check_new, publish, publish_folder, remo
 from slimdex.system.index_names import MANIFEST
 from slimdex.system.progress import progress
 
-from ..column_types import stored
 from ..lexical.segment_folder import LIST, read_list, segment_files
 from .derived_files import word_faults
 from .document_store import READ_AT_ONCE
@@ -116,8 +115,7 @@ def damaged_documents(snapshot: Snapshot) -> Rows:
     for row, data in store.log.readable(documents):
         with suppress(ArithmeticError, TypeError, ValueError):
             record = read_record(data)
-            for value, type_ in zip(record.values, types, strict=False):
-                stored(value, type_)
+            record.stored(types)
             counts.append(record.row_count)
             read.append(row)
         if len(read) % READ_AT_ONCE == 0:
