@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import compress
 
 from slimdex.errors import InputError
 from slimdex.indexes.arrays import batches
@@ -60,8 +59,7 @@ def _cut(records: Sequence[Record], tokens: int, count: Count) -> list[Record]:
             (long if is_sure else unsure).append(position)
     for part in batches(len(unsure), COUNTED_AT_ONCE):
         counts = count([records[position].document.content for position in unsure[part]])
-        has_more = (token_count > tokens for token_count in counts)
-        long += compress(unsure[part], has_more)
+        long += [i for i, n in zip(unsure[part], counts, strict=True) if n > tokens]
 
     # Cut these.
     cuts = [*records]

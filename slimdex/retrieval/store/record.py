@@ -71,8 +71,7 @@ class Record:
     def given(self) -> tuple[str, str, str]:
         """Title, text, and parts and values as JSON: equal if the same was given, of its types."""
         document = self.document
-        facts = _json([parts_written(document.parts), *self.values])
-        return document.title, document.text, facts
+        return document.title, document.text, _json([parts_written(document.parts), *self.values])
 
     def written(self) -> bytes:
         """Serialise a document.
