@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from base64 import b64encode
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Set
 from contextlib import suppress
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
@@ -19,8 +19,6 @@ from slimdex.errors import InputError, short_repr
 from slimdex.system.json_text import dump_json, parse_json
 from slimdex.system.unicode_text import check_unicode
 
-from .documents import BUILT_IN_COLUMNS, Document
-
 KINDS: dict[type, str] = {
     bool: "BOOLEAN",
     int: "BIGINT",
@@ -29,43 +27,19 @@ KINDS: dict[type, str] = {
     str: "VARCHAR",
     datetime: "TIMESTAMP",
     date: "DATE",
-    list: "JSON",
     dict: "JSON",
 }
 """Python's types and those of columns; other values, such as times and UUIDs, are text."""
 ANY = ("VARCHAR", "JSON")
 """Types that hold any value, as text."""
+FIXED = {*KINDS.values()} - {*ANY}
+"""Types of values that always fit them."""
 TYPES = {type_ + end for type_ in KINDS.values() for end in ("", "[]")} - {"JSON[]"}
 """All types of columns: of one value, of lists of such values, and JSON."""
 WIDER = {frozenset({"BIGINT", "DOUBLE"}): "DOUBLE", frozenset({"DATE", "TIMESTAMP"}): "TIMESTAMP"}
 LARGEST_WHOLE = 1 << 63
 EXACT = 1 << 53
 """Whole numbers from here on are not all in DOUBLE."""
-
-
-def by_lower_name(document: Document) -> dict[str, tuple[str, Any]]:
-    """Map lower-case names to a document's metadata (name, value): DuckDB ignores case.
-
-    Raises `InputError` if a name is invalid, reserved, or differs from another only in case.
-    """
-    out = dict[str, tuple[str, Any]]()
-    for name, value in document.metadata.items():
-        if not isinstance(name, str) or not name or name.lower() in BUILT_IN_COLUMNS:
-            raise InputError(
-                f"document {document.id!r}: metadata {name!r}; expected a name other than "
-                f"{', '.join(BUILT_IN_COLUMNS)}"
-            )
-        check_unicode(name, f"document {document.id!r}, metadata")
-        if name.lower() in out:
-            raise InputError(
-                f"document {document.id!r}: metadata {out[name.lower()][0]!r} and {name!r}; "
-                "expected names that differ in more than case"
-            )
-        try:
-            out[name.lower()] = name, plain(value)
-        except (InputError, RecursionError) as error:
-            raise InputError(f"document {document.id!r}, column {name!r}: {error}") from error
-    return out
 
 
 def plain(value: Any) -> Any:
@@ -105,25 +79,35 @@ def plain(value: Any) -> Any:
     return plain(converted) if may_lack_values else converted
 
 
-def widen(current: str | None, values: Sequence[Any]) -> tuple[str, list[Any]]:
-    """Return the type of a column with some more values, and these as it stores them.
+def storable(value: Any) -> Any:
+    """Return a value as `plain` does; raises `InputError` if it can't be stored."""
+    value = plain(value)
+    if value is not None and kind_of(value) not in FIXED:
+        try:
+            stored(value, "VARCHAR")
+        except (TypeError, ValueError) as error:
+            raise InputError(
+                f"metadata of {type(value).__name__}: {error}; expected numbers, texts, dates, "
+                "lists and dicts of these"
+            ) from error
+        check_unicode(value, "metadata")
+    return value
+
+
+def widen(current: str | None, values: Iterable[Any]) -> str:
+    """Return the type of a column with some more values.
 
     `current` is its type so far; None for a new column, which has a value. In a column of dates or
-    moments, a text in ISO 8601 is one. Missing values stay None. Raises `InputError` if a value
-    can't be stored.
+    moments, a text in ISO 8601 is one.
 
-    >>> widen(None, [1, None, 2.5]), widen("BIGINT", ["7", "iv"])
-    (('DOUBLE', [1.0, None, 2.5]), ('VARCHAR', ['7', 'iv']))
-    >>> widen("DATE", ["2024-12-31"])
-    ('DATE', [datetime.date(2024, 12, 31)])
+    >>> widen(None, [1, 2.5]), widen("BIGINT", ["7", "iv"]), widen("DATE", ["2024-12-31"])
+    ('DOUBLE', 'VARCHAR', 'DATE')
     """
-    kinds = set[str]() if current is None else {current}
-    if current not in ANY:
-        kinds |= {kind_of(read_text(value, current)) for value in values if value is not None}
-    type_ = joint(kinds)
-    if type_ == "[]":  # no list has an item
-        type_ = "VARCHAR[]"
-    return type_, [stored(value, type_) for value in values]
+    if current in ANY:
+        return str(current)
+    kinds = {kind_of(read_text(value, current)) for value in values}
+    type_ = joint(kinds if current is None else {current, *kinds})
+    return "VARCHAR[]" if type_ == "[]" else type_  # of lists without any item
 
 
 def is_type(type_: Any) -> bool:
@@ -153,12 +137,7 @@ def kind_of(value: Any) -> str:
     ('DOUBLE[]', 'JSON', '[]', 'VARCHAR')
     """
     if type(value) is list:
-        return _list_of({_item_kind(item) for item in value if item is not None})
-    return _item_kind(value)
-
-
-def _item_kind(value: Any) -> str:
-    """The type of a value that is no list."""
+        return _list_of({kind_of(item) for item in value if item is not None})
     keeps_digits = True
     if type(value) is int:
         keeps_digits = -LARGEST_WHOLE <= value < LARGEST_WHOLE
@@ -171,9 +150,10 @@ def _list_of(kinds: set[str]) -> str:
     """The type of lists whose items have these types."""
     items = joint(kinds) if kinds else ""
 
-    # A list type would change numbers to texts; JSON keeps mixed items as they are.
+    # A list type would change numbers to texts; JSON keeps mixed items, and lists, as they are.
     changes_items = len(kinds) > 1 and items == "VARCHAR"
-    return "JSON" if items == "JSON" or changes_items else f"{items}[]"
+    is_json = items == "JSON" or items.endswith("]") or changes_items
+    return "JSON" if is_json else f"{items}[]"
 
 
 def joint(kinds: Set[str]) -> str:
@@ -191,7 +171,7 @@ def joint(kinds: Set[str]) -> str:
 def stored(value: Any, type_: str) -> Any:
     """Convert a value to what DuckDB stores in a column of this type.
 
-    Raises `ValueError` if it does not fit, and `InputError` if it can't be stored at all.
+    Raises `ValueError` if it does not fit, and `TypeError` or `ValueError` if it can't be stored.
 
     >>> stored(7, "DOUBLE"), stored(["a", None], "VARCHAR[]"), stored({"a": 1}, "JSON")
     (7.0, ['a', None], '{"a":1}')
@@ -226,10 +206,10 @@ def in_utc(moment: date) -> datetime:
 def _text(value: Any) -> str:
     """Text of a value: lists as JSON, bytes in base64, others as DuckDB prints its types.
 
-    But whole numbers have no ".0". Raises `InputError` for another type, or half a character.
+    But whole numbers have no ".0". Raises `TypeError` for another type, `ValueError` for a number
+    of too many digits, or JSON that is nested too deep.
     """
     if isinstance(value, str):
-        check_unicode(value, "metadata")
         return str(value)
     if isinstance(value, list | dict):
         return _json(value)
@@ -243,28 +223,12 @@ def _text(value: Any) -> str:
         text = str(in_utc(value))
         return text.rstrip("0") if value.microsecond else text
     if not isinstance(value, int | Decimal | date | time | timedelta | UUID):
-        raise _refusal(value, "can't be stored")
-    try:
-        return str(value)
-    except ValueError as error:  # a number of too many digits
-        raise _refusal(value, error) from error
+        raise TypeError("can't be stored")
+    return str(value)
 
 
 def _json(value: Any) -> str:
-    """Convert a value to JSON, other types to text; raises `InputError` if that is impossible."""
-    try:
-        text = dump_json(value, _text, ensure_ascii=False, separators=(",", ":"))
-    except (TypeError, ValueError) as error:
-        raise _refusal(value, error) from error
-    check_unicode(text, "metadata")
-    return text
-
-
-def _refusal(value: Any, why: object) -> InputError:
-    return InputError(
-        f"metadata of {type(value).__name__}: {why}; expected numbers, texts, dates, lists and "
-        "dicts of these"
-    )
+    return dump_json(value, _text, ensure_ascii=False, separators=(",", ":"))
 
 
 def restore_values(columns: Mapping[str, str], values: Iterable[Any]) -> dict[str, Any]:

@@ -220,7 +220,7 @@ class RemoteCollection(Searchable):
             raise InputError("vectors for a service; expected none, since it encodes the texts")
 
         reports = []
-        for part in _parts(as_documents(documents).documents):
+        for part in _parts(as_documents(documents)):
             wait = None if encode else "false"
             report = self._ask(f"/documents?{_query({'refit': refit, 'wait': wait})}", part)
             reports.append(AdditionReport(**report))

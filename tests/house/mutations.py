@@ -55,8 +55,8 @@ MUTATIONS = [
     Mutation("        sync(temporary)\n        record", "        record", "retrieval/crashes"),
     Mutation("np.union1d(before.deleted, added)", "before.deleted", "retrieval/ingest"),
     Mutation(
-        "return document.title, document.text, parts_written(parts)",
-        "return document.title, document.text, None",
+        "_json([parts_written(document.parts), *self.values])",
+        "_json(self.values)",
         "retrieval/ingest retrieval/collection",
     ),
     Mutation("if _is_at(path, file):", "if True:", "system/test_locks.py"),

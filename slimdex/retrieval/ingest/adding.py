@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -27,9 +26,9 @@ from .addition import (
     check_document_vectors,
 )
 from .addition_report import AdditionReport
-from .batches import Batch, Batches
+from .batches import in_batches
 from .encode import encode_until, encode_waiting
-from .preparing import Comparison, PreparedBatch, prepare
+from .preparing import PreparedBatch, prepare
 
 if TYPE_CHECKING:
     from ..sources.source import Sources
@@ -47,10 +46,8 @@ def add_documents(
     encode: bool = True,
 ) -> AdditionReport:
     """Add documents in any form that `Collection.add` takes; the caller reports the notes."""
-    read = as_documents(documents)
-    new = [index.snapshot.store.new_columns(types) for types in read.columns]
     document_vectors = None if vectors is None else as_vectors(vectors)
-    return add(index, Addition(read.documents, new, document_vectors), encode=encode)
+    return add(index, Addition(as_documents(documents), document_vectors), encode=encode)
 
 
 def add_sources(
@@ -70,21 +67,16 @@ def add_sources(
     # Loads readers of files, without which given documents are added.
     from .source_ids import ChangedOriginsError, SourceIds
 
-    def prepared(snapshot: Snapshot) -> tuple[SourceIds, list[Mapping[str, str]]]:
-        """The ids, and the types of the columns that sources state."""
-        store = snapshot.store
-        ids = SourceIds()
-        if not has_ids:
-            ids = SourceIds.of(sources.opened, snapshot.state, store, skips_known=deletes_missing)
-        return ids, sources.columns(store)
+    def chosen(snapshot: Snapshot) -> SourceIds:
+        state = snapshot.state
+        return SourceIds.of(sources.opened, state, snapshot.store, skips_known=deletes_missing)
 
     while True:
-        ids, columns = index.read(prepared)
+        ids = SourceIds() if has_ids else index.read(chosen)
         needs_deletion = deletes_missing or any(reading.parts for reading in ids.readings)
         missing = partial(ids.gone_rows, sources, only_parts=not deletes_missing)
         addition = Addition(
             documents=sources.documents(ids.readings),
-            columns=columns,
             vectors=sources.vectors,
             ids=ids,
             missing=missing if needs_deletion else None,
@@ -137,14 +129,12 @@ def add(index: Index, addition: Addition, *, encode: bool = True) -> AdditionRep
     # Enter each batch; if one fails, the others stay.
     added = AdditionReport()
     before: Before | None = None  # the first batch
-    batches = Batches(addition.documents, addition.vectors)
     try:
-        for batch in batches:
-            of_batch = _of(addition, batch, batches)
-            added_by_batch, before = _add_batch(index, of_batch, batch, before, encodes=encode)
+        for batch in in_batches(addition):
+            added_by_batch, before = _add_batch(index, batch, before, encodes=encode)
             added += added_by_batch
             if addition.vectors is not None:
-                entered = batch.first + len(batch.documents)
+                entered = added.documents + added.unchanged
                 progress("taking vectors", entered, len(addition.vectors))
     except SlimdexError as error:
         if entered := added.documents + added.unchanged:
@@ -162,41 +152,41 @@ def add(index: Index, addition: Addition, *, encode: bool = True) -> AdditionRep
 
 def _add_batch(
     index: Index,
-    addition: Addition,
-    batch: Batch,
+    batch: Addition,
     before: Before | None,
     *,
     encodes: bool,
 ) -> tuple[AdditionReport, Before | None]:
     """Prepare the documents of a batch without the writer lock, then commit them under it.
 
-    `addition` holds the documents of this batch only. If they are all and few, they are encoded
-    first, if `encodes`: one commit has both. All batches are undone together, unless others have
-    changed the index in between, so that undoing does not restore `before`.
+    If they are the last and few, they are encoded first, if `encodes`: one commit has both. All
+    batches are undone together, unless others have changed the index in between, so that undoing
+    does not restore `before`.
 
     Returns counts of documents, and what undoing restores now.
     """
-    encodes_now = encodes and batch.is_only and batch.characters <= MOST_ENCODED_FIRST
+    characters = sum(len(each.title) + len(each.text) for each in batch.documents)
+    encodes_now = encodes and batch.is_last and characters <= MOST_ENCODED_FIRST
     with ExitStack() as stack:
-        prepared = prepare(index, addition, stack, encodes=encodes_now)
+        prepared = prepare(index, batch, stack, encodes=encodes_now)
 
         # Under the lock. If others have changed the same documents, the columns or the encoder
         # meanwhile, prepare again.
         stack.enter_context(index.turn())
-        if addition.vectors is not None and index.state.waits:
+        if batch.vectors is not None and index.state.waits:
             encode_until(index, index.state.rows)  # what others have entered meanwhile
-        if not prepared.comparison.holds_for(index.snapshot):
-            prepared = prepare(index, addition, stack, encodes=encodes_now)
+        if not prepared.holds_for(index.snapshot):
+            prepared = prepare(index, batch, stack, encodes=encodes_now)
         with index.change() as change:
             is_ours = before is not None and change.base.state.before == before
             undo: Undo = "with the last" if is_ours else "alone"
 
             # Documents that are gone or have a new id. Look them up again if others have committed.
-            gone = prepared.comparison.gone
-            is_newest = prepared.comparison.snapshot.manifest == change.base.manifest
-            if addition.missing is not None and not is_newest:
-                gone = addition.missing(change.base.store)
-            added = _commit_prepared(change, addition, prepared, gone, undo)
+            gone = prepared.gone
+            is_newest = prepared.snapshot.manifest == change.base.manifest
+            if batch.missing is not None and not is_newest:
+                gone = batch.missing(change.base.store)
+            added = _commit_prepared(change, batch, prepared, gone, undo)
             is_first = change.state.before != change.base.state.before
             after = change.state.before if is_first else before
         return added, after
@@ -212,15 +202,14 @@ def _commit_prepared(
     """Commit prepared documents, and delete those that are gone."""
     # Record new origins of folders and files, whose places may have changed.
     store = change.base.store
-    comparison = prepared.comparison
-    change.columns = comparison.columns
+    change.columns = prepared.columns
     if addition.ids is not None:
         origins = addition.ids.origins_after(change.state.origins)
         change.state = replace(change.state, origins=origins)
         for before, now in addition.ids.moved.items():
             for row, *_ in store.of_place(before, deleted=True):
                 change.origins[row] = f"{now}/"
-    _adopt_origins(change, comparison)
+    _adopt_origins(change, prepared)
 
     # Commit only what differs.
     if len(prepared.new):
@@ -229,24 +218,16 @@ def _commit_prepared(
         writer.commit_deletion(change, gone, undo)
     elif change.is_needed:
         change.commit(undo=undo)
-    return AdditionReport(deleted=len(gone), unchanged=len(comparison.unchanged))
+    return AdditionReport(deleted=len(gone), unchanged=len(prepared.unchanged))
 
 
-def _adopt_origins(change: Change, comparison: Comparison) -> None:
+def _adopt_origins(change: Change, prepared: PreparedBatch) -> None:
     """Give unchanged documents the origins that they have in this addition."""
-    unchanged = [document for document in comparison.unchanged if document.origin]
-    origins = {comparison.rows[document.id]: document.origin for document in unchanged}
+    unchanged = [document for document in prepared.unchanged if document.origin]
+    origins = {prepared.rows[document.id]: document.origin for document in unchanged}
     if origins:
         known = {**change.base.store.origins_of([*origins]), **change.origins}
         change.origins |= {row: now for row, now in origins.items() if known[row] != now}
-
-
-def _of(addition: Addition, batch: Batch, batches: Batches) -> Addition:
-    """Restrict an addition to one of its batches; only the last determines missing documents."""
-    missing = addition.missing if batch.is_last else None
-    if missing is not None:
-        missing = partial(batches.missing_in_all, missing)
-    return replace(addition, documents=batch.documents, vectors=batch.vectors, missing=missing)
 
 
 def counts(added: AdditionReport, documents: int) -> dict[str, Any]:

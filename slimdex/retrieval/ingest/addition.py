@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,7 @@ from slimdex.indexes.arrays import Rows
 from ..documents import Document
 from ..sources.given_vectors import DocumentVectors, check_vectors
 from ..store.document_store import DocumentStore
+from .cutting import LeaveOut
 
 if TYPE_CHECKING:
     from .source_ids import SourceIds
@@ -33,11 +34,11 @@ class Addition:
     """
 
     documents: Iterable[Document]
-    columns: Sequence[Mapping[str, str]] = ()  # of each source, name -> DuckDB type; or by values
     vectors: DocumentVectors | None = None  # one for each document; by default the encoder's
     ids: SourceIds | None = None  # how they were chosen, if documents are of sources
     missing: Missing | None = None
-    leave_out: Callable[[Document, Exception], bool] | None = None  # notes a file's document
+    leave_out: LeaveOut | None = None  # for files
+    is_last: bool = True  # whether no other batch follows
 
 
 def check_document_vectors(vectors: DocumentVectors, dim: int) -> None:

@@ -56,7 +56,8 @@ class AdditionReport:
 
     def __add__(self, other: AdditionReport) -> AdditionReport:
         """Sum the counts of two batches, and join their notes."""
-        sums = {name: getattr(self, name) + getattr(other, name) for name in _COUNTS}
+        counts = [each.name for each in fields(self) if each.type == "int"]
+        sums = {name: getattr(self, name) + getattr(other, name) for name in counts}
         return replace(
             self,
             **sums,
@@ -73,23 +74,13 @@ class AdditionReport:
         if self.empty:
             notes.append(f"{self.empty:,} {of_all} have no text: no search finds them")
         if self.partly:
+            part = self.read / self.tokens
+            share = f"{part:.0%}" if part >= 0.01 else "less than 1%"
             names = ", ".join(shorten(id, 80) for id in self.named)
             more = ", ..." if self.partly > len(self.named) else ""
             notes.append(
                 f"{counted(self.partly, 'document')} longer than the encoder reads, or refused: "
-                f"{share(self.read / self.tokens)} of the text was read, and only that is found by "
+                f"{share} of the text was read, and only that is found by "
                 f"meaning ({names}{more})"
             )
         return notes
-
-
-_COUNTS = [each.name for each in fields(AdditionReport) if each.type == "int"]
-
-
-def share(part: float) -> str:
-    """Format a share as a percentage.
-
-    >>> share(0.256), share(0.003)
-    ('26%', 'less than 1%')
-    """
-    return f"{part:.0%}" if part >= 0.01 else "less than 1%"

@@ -5,7 +5,8 @@ Most texts are short: those with few bytes are skipped, and only the others' tok
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from slimdex.errors import InputError
 from slimdex.indexes.arrays import batches
@@ -13,62 +14,66 @@ from slimdex.system.progress import progress
 
 from ..documents import Document
 from ..encoders.base import CountingEncoder, Encoder
-from ..passages import Count, Passage, divide, is_long
-from ..store.passages import DocumentPassages
+from ..passages import Count, divide, is_long
+from ..store.record import Record
 
 SURE = 3 / 4
 """Bytes per token of a passage that are always safe: no tokenizer makes more tokens than bytes, and
 special tokens and a prompt take the rest."""
 COUNTED_AT_ONCE = 1024
+LeaveOut = Callable[[Document, Exception], bool]
+"""Note the file of a document that can't be added; returns False if it is of no file."""
 
 
 def cut(
-    documents: Sequence[Document], tokens: int | None, count: Count
-) -> list[DocumentPassages | None]:
-    """Cut documents into passages of at most `tokens` tokens; if that is None, cut nothing.
+    records: Sequence[Record], tokens: int, count: Count, leave_out: LeaveOut | None = None
+) -> list[Record]:
+    """Cut documents into passages of at most `tokens` tokens; those that fit stay as they are.
 
-    Returns the passages and parts of each document; None for one passage without parts. `count`
-    counts tokens as the index's encoder does.
+    `count` counts tokens as the index's encoder does. Documents that can't be cut are left out if
+    `leave_out` notes them; otherwise `InputError` is raised.
     """
-    cuts = list[DocumentPassages | None]()
-    for part in batches(len(documents), COUNTED_AT_ONCE):
-        some = documents[part]
-        long = {} if tokens is None else _long(some, tokens, count)
-        for number, document in enumerate(some):
-            title = document.title
-            text = document.text
-            parts = document.parts
-            if number in long and tokens is not None:
-                cuts.append(DocumentPassages(divide(title, text, parts, count, tokens), parts))
-                progress("cutting", len(cuts), len(documents))
-            elif parts:
-                cuts.append(DocumentPassages([Passage(0, len(text), title)], parts))
-            else:
-                cuts.append(None)
-    if any(each and len(each.passages) > 1 for each in cuts):
-        progress("cutting", len(documents), len(documents))
-    return cuts
+    try:
+        return _cut(records, tokens, count)
+    except Exception as error:  # a tokenizer may raise anything
+        count([""])  # raises an error that is not the texts'
+        if len(records) == 1:
+            if leave_out is not None and leave_out(records[0].document, error):
+                return []
+            raise InputError(f"a text can't be cut into passages: {error!r}") from error
+
+    # Find the documents to blame.
+    half = len(records) // 2
+    cuts = cut(records[:half], tokens, count, leave_out)
+    return cuts + cut(records[half:], tokens, count, leave_out)
 
 
-def _long(documents: Sequence[Document], tokens: int, count: Count) -> set[int]:
-    """Return the positions of the documents with more than this number of tokens."""
+def _cut(records: Sequence[Record], tokens: int, count: Count) -> list[Record]:
+    """Cut documents as `cut` does; raises the errors of `count`."""
     # Most documents are surely short, and some surely long: only count the tokens of the others.
-    long = set[int]()
+    long = list[int]()
     unsure = list[int]()
-    for position, document in enumerate(documents):
-        if len(document.content.encode(errors="replace")) <= SURE * tokens:
-            continue
-        if is_long(document.text, tokens):
-            long.add(position)
-        else:
-            unsure.append(position)
+    for position, record in enumerate(records):
+        if len(record.document.content.encode(errors="replace")) > SURE * tokens:
+            is_sure = is_long(record.document.text, tokens)
+            (long if is_sure else unsure).append(position)
+    for part in batches(len(unsure), COUNTED_AT_ONCE):
+        counts = count([records[position].document.content for position in unsure[part]])
+        long += [i for i, n in zip(unsure[part], counts, strict=True) if n > tokens]
 
-    if unsure:
-        counts = count([documents[position].content for position in unsure])
-        for position, token_count in zip(unsure, counts, strict=True):
-            if token_count > tokens:
-                long.add(position)
-    return long
+    # Cut these.
+    cuts = [*records]
+    for number, position in enumerate(long, start=1):
+        document = records[position].document
+        passages = divide(document.title, document.text, document.parts, count, tokens)
+        spans = tuple((passage.start, passage.end) for passage in passages)
+        cuts[position] = replace(
+            records[position],
+            document=replace(document, passages=spans),
+            contexts=[passage.context for passage in passages],
+        )
+        progress("cutting", number, len(long))
+    return cuts
 
 
 def counter(encoder: Encoder) -> Count:

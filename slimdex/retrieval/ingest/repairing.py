@@ -15,11 +15,9 @@ from slimdex.system.locks import WAIT
 from ..documents import Document
 from ..encoders.encoding import encode_texts
 from ..index import Index
-from ..passages import Passage
 from ..store.derived_files import with_blocks
 from ..store.log import Log, pack
-from ..store.passages import DocumentPassages
-from ..store.record import record_of
+from ..store.record import Record
 from ..store.snapshot import Snapshot
 from ..store.state import CANT_REBUILD, LogFiles
 from ..store.verification import (
@@ -132,8 +130,8 @@ def _saved_records(snapshot: Snapshot) -> Iterator[tuple[bytes, int]]:
     """Yield the record and number of rows of each document, an empty one for damaged ones."""
     for _, row_count, record in readable_records(snapshot):
         if record is None:
-            passages = DocumentPassages([Passage(0, 0)] * row_count)
-            record = record_of(Document("", ""), passages, [])
+            lost = Document("", "", passages=[(0, 0)] * row_count)
+            record = Record(lost, [""] * row_count).written()
         yield record, row_count
 
 

@@ -75,19 +75,17 @@ def add_prepared(
     old = before.state
     new = prepared.new
     change.new = new
-    row_of = prepared.comparison.rows
-    replaced_documents = [row_of[each.id] for each in new.documents if each.id in row_of]
-    documents = np.union1d(np.array(replaced_documents, dtype=np.int64), gone)
+    documents = np.union1d(prepared.replaced, gone)
     replaced = change.document_rows.all_rows(documents)
     state = replace(change.next_state(), rows=old.rows + new.row_count)
 
     # Words: use those that were indexed beforehand, if nobody has committed since.
-    is_same = before.manifest == prepared.comparison.snapshot.manifest
+    is_same = before.manifest == prepared.snapshot.manifest
     state = with_words(change, state, prepared.words if is_same else None)
 
     # The log, and the vectors, unless others wait for theirs.
     state = with_blocks(Log(change.path, old.log, old.rows), state, new.blocks)
-    if prepared.comparison.vectors is None:
+    if not prepared.has_given_vectors:
         textless = [row for row, text in enumerate(new.texts, old.rows) if not text]
         change.new_textless = np.array(textless, dtype=np.int64)
     encoded = AdditionReport()
@@ -99,8 +97,8 @@ def add_prepared(
     passages = new.counts[new.counts > 1]
     return encoded + AdditionReport(
         documents=len(new),
-        replaced=len(replaced_documents),
-        unchanged=len(prepared.comparison.unchanged),
+        replaced=len(prepared.replaced),
+        unchanged=len(prepared.unchanged),
         deleted=len(gone),
         cut=len(passages),
         passages=int(passages.sum()),

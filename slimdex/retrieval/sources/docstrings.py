@@ -7,7 +7,7 @@ import importlib.util
 import sys
 import sysconfig
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from slimdex.errors import InputError
@@ -30,7 +30,6 @@ class PythonSource:
     """
 
     origin: None = None
-    columns: Mapping[str, str] = {"module": "VARCHAR", "kind": "VARCHAR"}
     notes: Sequence[str] = ()
 
     def __init__(self, spec: str) -> None:

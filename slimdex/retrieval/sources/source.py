@@ -5,11 +5,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, starmap
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from slimdex.errors import InputError
 from slimdex.system.index_names import no_file
@@ -33,9 +33,6 @@ from .tabular.databases import table_file
 from .tabular.table_files import ALL_READERS, READERS, SQL, query_file
 from .tabular.tables import EVERY_COLUMN, TableSource
 
-if TYPE_CHECKING:
-    from ..store.document_store import DocumentStore
-
 
 class Source(Protocol):
     """Source of documents."""
@@ -47,10 +44,6 @@ class Source(Protocol):
     @property
     def origin(self) -> InputFile | None:
         """File that generated ids are derived from; None if documents have ids."""
-
-    @property
-    def columns(self) -> Mapping[str, str]:
-        """User's columns: name -> DuckDB type."""
 
     @property
     def notes(self) -> Sequence[str]:
@@ -167,14 +160,6 @@ class Sources:
     def of(cls, opened: Iterable[Source]) -> Sources:
         """Return sources that read each file once."""
         return cls(_each_file_once([*opened]))
-
-    def columns(self, store: DocumentStore) -> list[Mapping[str, str]]:
-        """Types of new metadata columns, and of those that the user has named, for each source."""
-        columns = list[Mapping[str, str]]()
-        for source in self.opened:
-            requested = source.requested if isinstance(source, TableSource) else {}
-            columns.append(store.new_columns(source.columns) | requested)
-        return columns
 
     @property
     def notes(self) -> list[str]:

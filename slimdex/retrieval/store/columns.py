@@ -17,6 +17,7 @@ from slimdex.system.atomic_files import publish
 from slimdex.system.duckdb_library import duckdb, identifier, literal, one_file
 
 from ..documents import Document
+from .record import Record
 from .state import ColumnFile
 
 BUILT_IN = {
@@ -38,6 +39,23 @@ Values = Sequence[tuple[str, str, Sequence[Any]]]
 """Columns of documents: name, DuckDB type and values of each."""
 Part = tuple[Sequence[int], Sequence[Document], Values]
 """First rows of documents, the documents, and the user's columns."""
+
+
+def part_of(
+    rows: Sequence[int],
+    records: Sequence[Record],
+    users: Mapping[str, str],
+    values: Sequence[Sequence[Any]],
+) -> Part:
+    """Some documents, with those of the user's columns that they have.
+
+    `users` are all columns, name -> type, and `values` what each document has in these.
+    """
+    columns = list[tuple[str, str, Sequence[Any]]]()
+    for (name, type_), column in zip(users.items(), zip(*values, strict=True), strict=True):
+        if any(value is not None for value in column):
+            columns.append((name, type_, column))
+    return rows, [record.document for record in records], columns
 
 
 def column_values(part: Part) -> Values:

@@ -18,15 +18,14 @@ from slimdex.system.atomic_files import FileRecord
 from slimdex.system.duckdb_library import duckdb, identifier, literal
 from slimdex.system.once import Once, cached_property
 
-from ..column_types import stored
 from ..documents import Document
-from .columns import Part, column_values, documents_query, unnest_query
+from .columns import Part, column_values, documents_query, part_of, unnest_query
 from .engine import Engine, disk_error, disk_errors, one_line
 from .ids import IDS, IdFile
 from .log import Log
 from .manifest import Manifest
 from .origins import Origins, read_origins
-from .record import Record, read_document, read_record
+from .record import Record, read_record
 from .where.conditions import TEXT_COLUMNS
 from .where.validation import check, limiting, refusal
 
@@ -183,18 +182,12 @@ class DocumentStore:
         `columns` are the user's, name -> type; by default those of this commit. Raises
         `CorruptError` if a record is damaged.
         """
-        rows = list[int]()
-        records = list[Record]()
-        for row, record in self.records(start, stop):
-            rows.append(row)
-            records.append(record)
-        users = list[tuple[str, str, Sequence[Any]]]()
-        for position, (name, type_) in enumerate((columns or self.columns).items()):
-            values = []
-            for row, record in zip(rows, records, strict=True):
-                values.append(self._parsed(row, stored, record.value(position), type_))
-            users.append((name, type_, values))
-        return rows, [record.document for record in records], users
+        users = columns or self.columns
+        records = dict(self.records(start, stop))
+        values = list[list[Any]]()
+        for row, record in records.items():
+            values.append(self._parsed(row, record.stored, users.values()))
+        return part_of([*records], [*records.values()], users, values)
 
     def _still_live(self, rows: Sequence[int] | Rows) -> set[int]:
         """Return those of these documents that this commit has, except deleted ones."""
@@ -209,17 +202,15 @@ class DocumentStore:
 
     def documents(self, rows: Sequence[int]) -> dict[int, Document]:
         """Read documents by their first rows; raises `CorruptError` if a record is damaged."""
-        columns = [*self.columns]
-        documents = dict[int, Document]()
-        for row, data in self.log.read(rows).items():
-            documents[row] = self._parsed(row, read_document, data, columns)
-        counts = {row: max(len(each.passages), 1) for row, each in documents.items()}
-        self._check_counts(counts)
-        return documents
+        records = self.records_of(rows, [*self.columns])
+        return {row: record.document for row, record in records.items()}
 
-    def records_of(self, rows: Sequence[int]) -> dict[int, Record]:
-        """Read records by the documents' first rows; raises as `documents`."""
-        return self._read_records(self.log.read(rows))
+    def records_of(self, rows: Sequence[int], columns: Sequence[str] = ()) -> dict[int, Record]:
+        """Read records by the documents' first rows; raises as `documents`.
+
+        Documents have the values of `columns` as metadata.
+        """
+        return self._read_records(self.log.read(rows), columns)
 
     def records(self, start: int = 0, stop: int | None = None) -> Iterator[tuple[int, Record]]:
         """Yield the documents that begin at the rows from `start` to before `stop`, in order."""
@@ -227,9 +218,11 @@ class DocumentStore:
         while some := dict(islice(records, READ_AT_ONCE)):
             yield from self._read_records(some).items()
 
-    def _read_records(self, data: Mapping[int, bytes]) -> dict[int, Record]:
+    def _read_records(
+        self, data: Mapping[int, bytes], columns: Sequence[str] = ()
+    ) -> dict[int, Record]:
         """Parse and check the records of documents, by their first rows."""
-        records = {row: self._parsed(row, read_record, each) for row, each in data.items()}
+        records = {row: self._parsed(row, read_record, each, columns) for row, each in data.items()}
         self._check_counts({row: record.row_count for row, record in records.items()})
         return records
 
@@ -372,11 +365,6 @@ class DocumentStore:
             [f"{prefix}:"],
         )
         return {id: row for id, row in rows if id[len(prefix) + 1 :].isdecimal()}
-
-    def new_columns(self, columns: Mapping[str, str]) -> dict[str, str]:
-        """The given columns that don't exist yet."""
-        existing = {name.lower() for name in self.columns}
-        return {name: type_ for name, type_ in columns.items() if name.lower() not in existing}
 
     def _origins_where(self, condition: str, values: Sequence[Any]) -> list[tuple[int, str, str]]:
         """Row, id and origin of the documents that satisfy a condition on these."""

@@ -6,92 +6,76 @@ commit meanwhile.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import compress
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from slimdex.errors import InputError, shorten
+from slimdex.errors import InputError
 from slimdex.indexes.arrays import Rows
 from slimdex.system.once import cached_property
+from slimdex.system.unicode_text import check_unicode
 
-from ..column_types import ANY, by_lower_name, joint, widen
-from ..documents import Document, check_columns
-from .columns import Part
+from ..column_types import storable, widen
+from ..documents import BUILT_IN_COLUMNS, Document, check_columns
+from .columns import Part, part_of
 from .log import PackedBlock, pack
-from .passages import DocumentPassages, DocumentRows
-from .record import record_of
+from .passages import DocumentRows
+from .record import Record
 
 
-@dataclass(frozen=True)
-class ColumnValues:
-    """The values of documents in a column, as they were given and as the column stores them."""
+def new_records(
+    columns: Mapping[str, str], documents: Sequence[Document]
+) -> tuple[dict[str, str], list[Record]]:
+    """Return an index's columns with those of more documents, and the records of the latter.
 
-    name: str
-    type: str
-    given: Sequence[Any]
-    stored: Sequence[Any]
-
-    def select(self, is_chosen: Sequence[bool]) -> ColumnValues:
-        """Return the values of some of the documents."""
-        given = [*compress(self.given, is_chosen)]
-        return ColumnValues(self.name, self.type, given, [*compress(self.stored, is_chosen)])
-
-
-def column_values(
-    columns: Mapping[str, str],
-    documents: Sequence[Document],
-    declared: Iterable[Mapping[str, str]] = (),
-) -> tuple[dict[str, str], list[ColumnValues]]:
-    """Return an index's columns with those of more documents, and the values of the latter.
-
-    `columns` are those of the index, name -> type, and `declared` those of sources, name -> DuckDB
-    type: a column that is declared as text or JSON becomes that; others have the types of their
-    values. Raises `InputError` if a name is invalid, or a value can't be stored.
+    Columns map names to types; `columns` are those of the index. Nothing is cut yet. Raises
+    `InputError` if a name is invalid, or a value can't be stored.
     """
-    types = dict(columns)
-    names = {name.lower(): name for name in types}
-    for each in declared:
-        for name, type_ in each.items():
-            name = names.setdefault(name.lower(), name)
-            if type_ in ANY and types.get(name) not in ANY:
-                types[name] = joint({types.get(name, type_), type_})
-
-    # The values of each column; None for a document that lacks it.
-    metadata = [by_lower_name(document) for document in documents]
-    used = dict[str, str]()  # lower-case names of columns with values, and their first spelling
-    for values_by_name in metadata:
-        for key, (name, value) in values_by_name.items():
+    # The values of each document, and of each column, by lower-case names: DuckDB ignores case.
+    names = {name.lower(): name for name in columns}
+    by_document = [_values(document) for document in documents]
+    by_column = defaultdict[str, list[Any]](list)
+    for document, values in zip(documents, by_document, strict=True):
+        for name, (key, value) in zip(document.metadata, values.items(), strict=True):
             if value is not None:
-                used.setdefault(key, name)
-    check_columns(len(names | used), "the index with these documents")
-    values = []
-    for key, spelling in used.items():
-        name = names.setdefault(key, spelling)
-        given = [each.get(key, ("", None))[1] for each in metadata]
-        type_, stored = _widen(name, types.get(name), given, documents)
-        types[name] = type_
-        values.append(ColumnValues(name, type_, given, stored))
-    return types, values
+                if key not in names:
+                    check_unicode(name, f"document {document.id!r}, metadata")
+                    names[key] = name
+                by_column[key].append(value)
+    check_columns(len(names), "the index with these documents")
+
+    types = {name: widen(columns.get(name), by_column[key]) for key, name in names.items()}
+    records = list[Record]()
+    for document, values in zip(documents, by_document, strict=True):
+        if document.passages:  # of another index
+            document = replace(document, passages=())
+        records.append(Record(document, values=[*map(values.get, names)]))
+    return types, records
 
 
-def _widen(
-    name: str, type_: str | None, given: Sequence[Any], documents: Sequence[Document]
-) -> tuple[str, list[Any]]:
-    """Widen a column as `widen` does; the error names the document whose value is refused."""
-    try:
-        return widen(type_, given)
-    except InputError:
-        for document, value in zip(documents, given, strict=True):
-            try:
-                widen(type_, [value] if value is not None else [""])
-            except InputError as error:
-                raise InputError(
-                    f"document {shorten(document.id)}, column {name!r}: {error}"
-                ) from error
-        raise
+def _values(document: Document) -> dict[str, Any]:
+    """Map lower-case names of columns to a document's values.
+
+    Raises `InputError` if a name is reserved, or differs from another only in case, or a value
+    can't be stored.
+    """
+    values = dict[str, Any]()
+    about = f"document {document.id!r}"
+    for name, value in document.metadata.items():
+        key = name.lower() if isinstance(name, str) else ""
+        if not key or key in BUILT_IN_COLUMNS or key in values:
+            raise InputError(
+                f"{about}: metadata {name!r}; expected names that differ in more than case from "
+                f"each other and from {', '.join(BUILT_IN_COLUMNS)}"
+            )
+        try:
+            values[key] = storable(value)
+        except (InputError, RecursionError) as error:
+            raise InputError(f"{about}, column {name!r}: {error}") from error
+    return values
 
 
 @dataclass(frozen=True)
@@ -100,50 +84,34 @@ class NewDocuments:
 
     Attributes
     ----------
-    documents : with their origins.
-    cuts : for each, its passages and parts; None for a text of one passage without parts.
-    columns : the user's columns that these documents have, with their values.
-    blocks : the documents' records as the log stores them.
+    records : with their origins.
+    blocks : the records as the log stores them.
     longest_record : in bytes.
     """
 
-    documents: Sequence[Document] = ()
-    cuts: Sequence[DocumentPassages | None] = ()
-    columns: Sequence[ColumnValues] = ()
+    records: Sequence[Record] = ()
     blocks: Sequence[PackedBlock] = ()
     longest_record: int = 0
 
     @classmethod
-    def of(
-        cls,
-        documents: Sequence[Document],
-        cuts: Sequence[DocumentPassages | None],
-        columns: Iterable[str],
-        values: Sequence[ColumnValues],
-    ) -> NewDocuments:
-        """Make the records of documents.
-
-        `columns` are the names of all of the user's columns, `values` those of these documents.
-        Raises `InputError` if a value can't be stored.
-        """
-        given = {each.name: each.given for each in values}
-        absent: Sequence[Any] = [None] * len(documents)
-        by_column = [given.get(name, absent) for name in columns]
-        records = list[tuple[bytes, int]]()
-        for number, (document, cut) in enumerate(zip(documents, cuts, strict=True)):
-            metadata = [column[number] for column in by_column]
-            record = record_of(document, cut, metadata, document.origin)
-            records.append((record, _row_count(cut)))
-        longest = max((len(record) for record, _ in records), default=0)
-        return cls(documents, cuts, values, [*pack(records)], longest)
+    def of(cls, records: Sequence[Record]) -> NewDocuments:
+        """Pack the records of documents."""
+        written = [(record.written(), record.row_count) for record in records]
+        longest = max((len(record) for record, _ in written), default=0)
+        return cls(records, [*pack(written)], longest)
 
     def __len__(self) -> int:
-        return len(self.documents)
+        return len(self.records)
+
+    @property
+    def documents(self) -> list[Document]:
+        """The documents."""
+        return [record.document for record in self.records]
 
     @cached_property
     def counts(self) -> Rows:
         """Number of rows of each document (n,)."""
-        return np.array([*map(_row_count, self.cuts)], dtype=np.int64)
+        return np.array([record.row_count for record in self.records], dtype=np.int64)
 
     @property
     def row_count(self) -> int:
@@ -163,21 +131,21 @@ class NewDocuments:
     @cached_property
     def texts(self) -> list[str]:
         """Text to encode of each row."""
-        texts = list[str]()
-        for document, cut in zip(self.documents, self.cuts, strict=True):
-            texts += [document.content] if cut is None else cut.contents(document.text)
-        return texts
+        return [text for record in self.records for text in record.contents]
 
     def ids_and_contents(self) -> Iterator[tuple[str, str]]:
         """Id and text to encode of each row."""
-        numbers = np.repeat(np.arange(len(self)), self.counts).tolist()
-        for number, text in zip(numbers, self.texts, strict=True):
-            yield self.documents[number].id, text
+        for record in self.records:
+            for text in record.contents:
+                yield record.document.id, text
 
-    def part(self, first: int) -> Part:
-        """The columns of these documents, if rows are added from `first` on."""
-        users = [(each.name, each.type, each.stored) for each in self.columns]
-        return self.rows(first).tolist(), self.documents, users
+    def part(self, first: int, columns: Mapping[str, str]) -> Part:
+        """The columns of these documents, if rows are added from `first` on.
+
+        `columns` are the user's columns with their types.
+        """
+        values = [record.stored(columns.values()) for record in self.records]
+        return part_of(self.rows(first).tolist(), self.records, columns, values)
 
     @property
     def longest_bytes(self) -> int:
@@ -186,8 +154,3 @@ class NewDocuments:
 
 
 NO_DOCUMENTS = NewDocuments()
-
-
-def _row_count(cut: DocumentPassages | None) -> int:
-    """Number of rows of a document: of its passages, or one."""
-    return max(len(cut.passages), 1) if cut else 1

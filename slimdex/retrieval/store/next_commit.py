@@ -200,7 +200,7 @@ class Change:
     def _new_columns(self, state: State, first: int) -> ColumnFile:
         """Write the columns of the rows from `first` on, of which the log has the first ones."""
         store = self.base.store
-        parts = [self.new.part(store.rows)]
+        parts = [self.new.part(store.rows, self.columns)]
         if first < store.rows:
             parts.insert(0, store.part(first, store.rows, self.columns))
 

@@ -1,13 +1,10 @@
-"""Passages of documents, their rows, and the parts of their texts.
-
-Most documents are omitted: those of one row whose text has no parts.
-"""
+"""Rows of documents that are cut into passages, and the parts of texts as they are stored."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -15,8 +12,7 @@ from numpy.typing import NDArray
 
 from slimdex.indexes.arrays import Rows, from_row, without
 
-from ..documents import Document, Lines, Part, part_fault
-from ..passages import Passage
+from ..documents import Part, part_fault
 
 
 @dataclass(frozen=True)
@@ -114,66 +110,31 @@ NO_DOCUMENT_ROWS = DocumentRows(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=n
 """All documents have one row each."""
 
 
-@dataclass(frozen=True)
-class DocumentPassages:
-    """Passages of a document, one row each, and the parts of its text."""
-
-    passages: Sequence[Passage] = ()
-    parts: Sequence[Part] = ()
-
-    def of(self, document: Document) -> Document:
-        """Return a document with its parts and passages."""
-        return Document(
-            id=document.id,
-            text=document.text,
-            title=document.title,
-            metadata=document.metadata,
-            parts=self.parts,
-            passages=tuple((passage.start, passage.end) for passage in self.passages),
-        )
-
-    def contents(self, text: str) -> list[str]:
-        """Texts to encode, one per passage."""
-        return [passage.content(text) for passage in self.passages]
-
-
-def parts_written(parts: Iterable[Part]) -> str | None:
-    """Serialise parts; None if there are none.
+def parts_written(parts: Iterable[Part]) -> list[list[Any]]:
+    """Convert parts for JSON. (offset, line) pairs are many: their differences are written.
 
     >>> parts_written([Part(0, ["A"], 1), Part(7, lines=[(7, 12), (30, 14)])])
-    '[[0,["A"],1,""],[7,[],null,"",[0,12,23,2]]]'
+    [[0, ['A'], 1, ''], [7, [], None, '', [0, 12, 23, 2]]]
     """
-    values = [_part_written(part) for part in parts]
-    return json.dumps(values, ensure_ascii=False, separators=(",", ":")) if values else None
-
-
-def _part_written(part: Part) -> list[Any]:
-    """Values of a part. Its (offset, line) pairs are many, so they are written as differences."""
-    written: list[Any] = [part.start, [*part.headings], part.page, part.anchor]
-    if part.lines:
-        steps = np.diff([(part.start, 0), *part.lines], axis=0)
-        written.append(steps.ravel().tolist())
+    written = list[list[Any]]()
+    for part in parts:
+        values: list[Any] = [part.start, [*part.headings], part.page, part.anchor]
+        if part.lines:
+            steps = np.diff([(part.start, 0), *part.lines], axis=0)
+            values.append(steps.ravel().tolist())
+        written.append(values)
     return written
 
 
-def parts_read(values: Iterable[Any]) -> tuple[Part, ...]:
-    """Convert parsed JSON of `parts_written` to parts; raises `ValueError` if it is invalid."""
+def parts_read(written: Iterable[Any]) -> tuple[Part, ...]:
+    """Restore parts from `parts_written`; raises `ValueError` or `TypeError` if that fails."""
     parts = list[Part]()
-    for start, headings, page, anchor, *lines in values:
-        part = Part(start, tuple(headings), page, anchor, _lines_read(start, *lines))
+    for start, headings, page, anchor, *steps in written:
+        further = steps[0] if steps else []
+        _, *offsets = accumulate(further[::2], initial=start)
+        lines = tuple(zip(offsets, accumulate(further[1::2]), strict=True))
+        part = Part(start, tuple(headings), page, anchor, lines)
         if why := part_fault(part):
             raise ValueError(why)
         parts.append(part)
     return tuple(parts)
-
-
-def _lines_read(start: int, written: Sequence[int] = ()) -> Lines:
-    """The (offset, line) pairs of a part from the differences that `_part_written` wrote."""
-    offset = start
-    line = 0
-    pairs = list[tuple[int, int]]()
-    for characters_further, lines_further in zip(written[::2], written[1::2], strict=True):
-        offset = offset + characters_further
-        line = line + lines_further
-        pairs.append((offset, line))
-    return tuple(pairs)

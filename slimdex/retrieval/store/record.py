@@ -12,141 +12,90 @@ from __future__ import annotations
 
 import json
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta, tzinfo
 from decimal import Decimal
-from itertools import chain
+from itertools import chain, repeat
 from typing import Any
 from uuid import UUID
 
-from slimdex.errors import InputError, short_repr
 from slimdex.system.unicode_text import check_unicode
 
-from ..documents import Document, Part
-from ..passages import Passage
-from .passages import DocumentPassages, parts_read, parts_written
+from ..column_types import stored
+from ..documents import Document, Part, content
+from .passages import parts_read, parts_written
 
 _PLAIN = (type(None), bool, int, float, str)
 
 
-def record_of(
-    document: Document, cut: DocumentPassages | None, values: Sequence[Any], origin: str = ""
-) -> bytes:
-    """Serialise a document.
-
-    Parameters
-    ----------
-    cut : its passages and parts; None for a text of one passage without parts.
-    values : of the user's columns, in order.
-
-    Raises `InputError` if a value can't be stored.
-
-    >>> record_of(Document("7", "It rained."), None, [date(2024, 12, 31), None])
-    b'["7","","It rained.",{"date":"2024-12-31"}]'
-    """
-    text: Any = document.text
-    if cut is not None or origin:
-        text = _text_with_parts(text, cut or DocumentPassages(), origin or None)
-    return values_json([document.id, document.title, text, *values]).encode()
-
-
-def values_json(values: Sequence[Any]) -> str:
-    """Serialise values, without missing ones at the end; raises as `record_of`.
-
-    Values are equal, with their types, if and only if their JSON is.
-
-    >>> values_json([1, 1.0, Decimal("1.0"), None])
-    '[1,1.0,{"decimal":"1.0"}]'
-    """
-    count = len(values)
-    while count and values[count - 1] is None:
-        count -= 1
-    items = [value if type(value) in _PLAIN else _encode(value) for value in values[:count]]
-    try:
-        text = _ENCODER.encode(items)
-        text.encode()
-    except ValueError as error:  # half a character, or a number of too many digits
-        check_unicode(items, "metadata")
-        raise InputError(f"metadata: {error}") from error
-    return text
-
-
-def _text_with_parts(text: str, cut: DocumentPassages, origin: str | None) -> list[Any]:
-    """The text, spans, parts and contexts of passages, and the origin of a document."""
-    spans = [[passage.start, passage.end] for passage in cut.passages]
-    contexts = [passage.context for passage in cut.passages]
-    parts = parts_written(cut.parts)
-    return [text, spans, json.loads(parts) if parts else [], contexts, origin]
-
-
 @dataclass(frozen=True)
 class Record:
-    """A document as it was given.
+    """A document as it was given, and how it was cut.
 
     Attributes
     ----------
-    document : id, title, text and origin.
-    cut : its passages and parts; None for a text of one passage without parts.
-    values : of the user's columns, without missing ones at the end.
+    document : with its parts, passages and origin, but perhaps without metadata.
+    contexts : title and headings that are encoded before each passage.
+    values : of the user's columns, in order; those that are missing at the end may be left out.
     """
 
     document: Document
-    cut: DocumentPassages | None
-    values: Sequence[Any]
+    contexts: Sequence[str] = ()
+    values: Sequence[Any] = ()
 
     @property
     def row_count(self) -> int:
         """Number of rows: of passages, or one."""
-        return max(len(self.cut.passages), 1) if self.cut else 1
-
-    @property
-    def parts(self) -> Sequence[Part]:
-        """Parts of the text."""
-        return () if self.cut is None else self.cut.parts
-
-    def value(self, position: int) -> Any:
-        """The value of the column at a position; None if it is missing."""
-        return self.values[position] if position < len(self.values) else None
+        return max(len(self.contexts), 1)
 
     @property
     def contents(self) -> list[str]:
         """Texts to encode, one for each row of the document."""
-        if self.cut is None:
-            return [self.document.content]
-        return self.cut.contents(self.document.text)
+        document = self.document
+        if not self.contexts:
+            return [document.content]
+        spans = zip(self.contexts, document.passages, strict=True)
+        return [content(context, document.text[start:end]) for context, (start, end) in spans]
+
+    def stored(self, types: Iterable[str]) -> list[Any]:
+        """The values as columns of these types store them; None for missing ones.
+
+        Raises `ValueError` if one does not fit.
+        """
+        values = zip(types, chain(self.values, repeat(None)), strict=False)
+        return [stored(value, type_) for type_, value in values]
+
+    @property
+    def given(self) -> tuple[str, str, str]:
+        """Title, text, and parts and values as JSON: equal if the same was given, of its types."""
+        document = self.document
+        return document.title, document.text, _json([parts_written(document.parts), *self.values])
+
+    def written(self) -> bytes:
+        """Serialise a document.
+
+        >>> Record(Document("7", "It rained."), values=[date(2024, 12, 31), None]).written()
+        b'["7","","It rained.",{"date":"2024-12-31"}]'
+        """
+        document = self.document
+        text: Any = document.text
+        if document.passages or document.parts or document.origin:
+            spans = [*map(list, document.passages)]
+            parts = parts_written(document.parts)
+            text = [text, spans, parts, [*self.contexts], document.origin or None]
+        return _json([document.id, document.title, text, *self.values]).encode()
 
 
-def read_record(record: bytes) -> Record:
-    """Parse what `record_of` made; raises `ValueError` or `TypeError` if it is invalid.
+def read_record(record: bytes, columns: Iterable[str] = ()) -> Record:
+    """Parse what `Record.written` made; the document has the values of `columns` as metadata.
+
+    Raises `ValueError` or `TypeError` if it is invalid.
 
     >>> read_record(b'["7","","It rained.",{"date":"2024-12-31"}]').values
     [datetime.date(2024, 12, 31)]
     """
-    id, title, text, spans, parts, contexts, origin, values = _parse(record)
-    if len(contexts) != len(spans) or not all(isinstance(each, str) for each in contexts):
-        raise ValueError("expected a text before each passage")
-    if not isinstance(origin or "", str):
-        raise TypeError("expected an origin")
-    passages = [Passage(s, e, c) for (s, e), c in zip(spans, contexts, strict=True)]
-    return Record(
-        document=Document(id, text, title, origin=origin or ""),
-        cut=DocumentPassages(passages, parts) if passages or parts else None,
-        values=values,
-    )
-
-
-def read_document(record: bytes, columns: Sequence[str]) -> Document:
-    """Parse what `record_of` made, as `read_record` does, to a document with these columns."""
-    id, title, text, spans, parts, _, _, values = _parse(record)
-    values += [None] * (len(columns) - len(values))
-    metadata = dict(zip(columns, values, strict=True))
-    return Document(id, text, title, metadata, parts=parts, passages=spans)
-
-
-def _parse(record: bytes) -> tuple[Any, ...]:
-    """Id, title, text, spans, parts, contexts, origin and values of a record."""
     try:
         written = record.decode()
         values, _ = _DECODER.raw_decode(written)
@@ -155,23 +104,48 @@ def _parse(record: bytes) -> tuple[Any, ...]:
         id, title, text, *values = values
     except (AttributeError, ArithmeticError, LookupError, RecursionError) as error:
         raise ValueError(f"no record of a document ({error})") from error
+
+    # How the text was cut.
     spans: tuple[tuple[int, int], ...] = ()
     parts: tuple[Part, ...] = ()
     contexts: Sequence[Any] = ()
-    origin = None
+    origin: Any = None
     if type(text) is list:
-        text, passages, written, contexts, origin = text
+        text, passages, written_parts, contexts, origin = text
         spans = tuple((start, end) for start, end in passages)
-        parts = parts_read(written)
+        parts = parts_read(written_parts)
         if not all(type(edge) is int and edge >= 0 for edge in chain.from_iterable(spans)):
             raise ValueError("expected where passages begin and end")
+        are_texts = all(type(each) is str for each in (origin or "", *contexts))
+        if len(contexts) != len(spans) or not are_texts:
+            raise ValueError("expected a text before each passage, and perhaps an origin")
     if not type(id) is type(title) is type(text) is str:
         raise ValueError("expected an id, a title and a text")
-    return id, title, text, spans, parts, contexts, origin, values
+    document = Document(
+        id=id,
+        text=text,
+        title=title,
+        metadata=dict(zip(columns, chain(values, repeat(None)), strict=False)),
+        parts=parts,
+        passages=spans,
+        origin=origin or "",
+    )
+    return Record(document, contexts, values)
+
+
+def _json(values: Iterable[Any]) -> str:
+    """Serialise values, without missing ones at the end.
+
+    Values are equal, with their types, if and only if their JSON is.
+    """
+    items = [*map(_encode, values)]
+    while items and items[-1] is None:
+        items.pop()
+    return _ENCODER.encode(items)
 
 
 def _encode(value: Any) -> Any:
-    """Convert a value for JSON; raises `InputError` for a type that can't be stored."""
+    """Convert a value that `column_types.storable` returned, for JSON."""
     if type(value) in _PLAIN:
         return value
     if isinstance(value, list):
@@ -179,11 +153,7 @@ def _encode(value: Any) -> Any:
     for type_, (name, encode, _) in _KINDS.items():
         if isinstance(value, type_):
             return {name: encode(value)}
-    if isinstance(value, bool | int | float | str):  # of a subclass
-        return value
-    raise InputError(
-        f"metadata {short_repr(value)}; expected numbers, texts, dates, lists and dicts of these"
-    )
+    return value  # a number or text of a subclass
 
 
 def _decode(item: Mapping[str, Any]) -> Any:

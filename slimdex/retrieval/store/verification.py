@@ -23,7 +23,6 @@ from slimdex.system.atomic_files import FileRecord, check_new, publish, publish_
 from slimdex.system.index_names import MANIFEST
 from slimdex.system.progress import progress
 
-from ..column_types import stored
 from .derived_files import word_faults
 from .document_store import READ_AT_ONCE
 from .engine import Engine
@@ -107,8 +106,7 @@ def _is_whole(data: bytes, row_count: int, types: Sequence[str]) -> bool:
     """True for a record of a document with so many rows, and with values of columns' types."""
     try:
         record = read_record(data)
-        for value, type_ in zip(record.values, types, strict=False):
-            stored(value, type_)
+        record.stored(types)
     except (ArithmeticError, TypeError, ValueError):
         return False
     return record.row_count == row_count

@@ -16,8 +16,6 @@ from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document, Hit, Part
 from slimdex.retrieval.encoders.adapters import GivenEncoder
 from slimdex.retrieval.ingest import writer
-from slimdex.retrieval.ingest.adding import add
-from slimdex.retrieval.ingest.addition import Addition
 from slimdex.retrieval.ingest.repairing import verify
 from slimdex.retrieval.quality.evaluation import evaluate, evaluate_self
 from slimdex.retrieval.quality.query_pools import document_pool, rows_of_documents
@@ -135,15 +133,10 @@ def test_a_hit_has_the_place_of_its_passage(path: Path) -> None:
     assert (hit.start, hit.end) in documents.passages
 
 
-@pytest.mark.parametrize("columns", [{}, {"at": "TIMESTAMPTZ"}], ids=["lines", "catalog alone"])
-def test_changes_keep_a_document_and_all_its_passages(path: Path, columns: dict[str, str]) -> None:
+def test_changes_keep_a_document_and_all_its_passages(path: Path) -> None:
     documents = {document.id: document for document in some()}
     encoder = ReadingEncoder(max_length=TOKENS)
     with Collection.open(path, encoder) as collection:
-        if columns:
-            zoned = Document("zoned", "text", metadata={"at": "2024-01-01T00:00:00+00:00"})
-            add(collection.index, Addition([zoned], [columns]))
-            collection.delete(["zoned"])
         before = len(encoder.encoded)
         assert collection.add(some()).unchanged == 61
         changed = Document("d5", documents["d5"].text, documents["d5"].title, {"n": -5})
@@ -164,7 +157,7 @@ def test_changes_keep_a_document_and_all_its_passages(path: Path, columns: dict[
             del documents[id]
         for change in ("nothing", "compact", "reduce", "reopen", "rebuild"):
             if change == "compact":
-                assert collection.compact() == 5 + len(columns)
+                assert collection.compact() == 5
                 assert collection.index.state.rows == len(
                     oracle([*documents.values()], "a", "passage")
                 )
@@ -207,7 +200,7 @@ def test_passages_off_keeps_documents_whole(tmp_path: Path) -> None:
         assert "passages" not in " ".join(collection.add(some()).notes)
         assert collection.index.state.rows == 61
         (documents,) = collection.get(["parts"])
-        assert documents.passages == ((0, len(documents.text)),)
+        assert documents.passages == ()
         assert [part.anchor for part in documents.parts] == ["top", "x", "y"]
         (hit,) = collection.search("alpha beta gamma", 1)
         assert (hit.id, hit.text, hit.headings, hit.page) == ("parts", documents.text, ("Book",), 1)

@@ -26,7 +26,7 @@ from slimdex.retrieval.encoders.adapters import GivenEncoder
 from slimdex.retrieval.ingest import preparing
 from slimdex.retrieval.ingest.adding import add
 from slimdex.retrieval.ingest.addition import Addition
-from slimdex.retrieval.ingest.preparing import Comparison
+from slimdex.retrieval.ingest.preparing import PreparedBatch
 from slimdex.retrieval.ingest.repairing import repair
 from slimdex.retrieval.sources.source import Sources
 from slimdex.retrieval.store import next_commit
@@ -164,7 +164,7 @@ def test_an_addition_writes_what_it_writes_without_preparation(
                 ]
 
     prepared = told(tmp_path / "prepared", Meanwhile())
-    monkeypatch.setattr(Comparison, "holds_for", lambda *_: False)
+    monkeypatch.setattr(PreparedBatch, "holds_for", lambda *_: False)
     assert prepared == told(tmp_path / "other", Meanwhile())
 
 

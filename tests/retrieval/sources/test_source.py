@@ -12,6 +12,7 @@ import pytest
 
 from slimdex.errors import InputError
 from slimdex.retrieval.collection import Collection
+from slimdex.retrieval.column_types import plain, widen
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.sources.files import input_files
 from slimdex.retrieval.sources.files.input_files import FileFormat
@@ -35,13 +36,6 @@ def test_jsonl_with_typed_columns(tmp_path: Path) -> None:
         {"_id": "007", "title": "T", "text": "one", "year": 1999, "when": "2020-01-02", "p": 0.5},
         {"_id": "8", "text": "two", "year": None, "tags": ["a", "b"]},
     )
-    source = open_source(str(path))
-    assert dict(source.columns) == {
-        "year": "BIGINT",
-        "when": "DATE",
-        "p": "DOUBLE",
-        "tags": "VARCHAR[]",
-    }
     first, second = read(path)
     assert (first.id, first.title, first.text, first.content) == ("007", "T", "one", "T one")
     assert first.metadata == {"year": 1999, "when": date(2020, 1, 2), "p": 0.5, "tags": None}
@@ -152,10 +146,10 @@ def test_values_that_a_type_would_change_stay_text(
     rows = "".join(f"{i}\tx\t{v}\n" for i, v in enumerate(values))
     path = tmp_path / "a.tsv"
     path.write_text(f"id\ttext\tv\n{rows}")
-    source = open_source(str(path))
-    assert dict(source.columns) == {"v": type_}
+    found = [d.metadata["v"] for d in read(path)]
+    assert widen(None, [value for value in map(plain, found) if value is not None]) == type_
     if type_ == "VARCHAR":
-        assert [d.metadata["v"] for d in read(path)] == values
+        assert found == values
 
 
 def test_latin_1_and_utf_16(tmp_path: Path) -> None:

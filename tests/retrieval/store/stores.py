@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from types import MappingProxyType
 
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.index import Index
 from slimdex.retrieval.store.derived_files import with_blocks
 from slimdex.retrieval.store.log import Log
-from slimdex.retrieval.store.new_documents import NewDocuments, column_values
+from slimdex.retrieval.store.new_documents import NewDocuments, new_records
 from slimdex.retrieval.store.state import State
 
 
@@ -25,15 +24,12 @@ def created(folder: Path) -> Iterator[Index]:
         yield index
 
 
-def add(
-    index: Index, *documents: Document, columns: Mapping[str, str] = MappingProxyType({})
-) -> None:
-    """Commit documents; `columns` have these DuckDB types."""
+def add(index: Index, *documents: Document) -> None:
+    """Commit documents."""
     with index.change() as change:
         store = change.base.store
-        change.columns, values = column_values(store.columns, documents, [columns])
-        uncut = [None] * len(documents)
-        change.new = NewDocuments.of(documents, uncut, change.columns, values)
+        change.columns, records = new_records(store.columns, documents)
+        change.new = NewDocuments.of(records)
         state = replace(change.state, rows=store.rows + len(documents))
         log = Log(index.path, change.base.state.log, store.rows)
         change.commit(with_blocks(log, state, change.new.blocks))

@@ -28,7 +28,7 @@ from tests.slow import slow
 
 from .stores import add, created
 
-COLUMNS = ("id", "title", "text", "s", "n", "f", "d", "l", "j", "odd name", "ünï")
+COLUMNS = ("id", "title", "text", "n", "f", "d", "l", "j", "s", "odd name", "ünï")
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +63,7 @@ def fill(index: Index) -> None:
         )
         for i in range(8)
     ]
-    add(index, *documents, columns={"s": "JSON"})
+    add(index, *documents)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections import Counter
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Generator, Iterable, Iterator, Sequence, Set
 from contextlib import closing, suppress
 from copy import deepcopy
 from datetime import UTC, datetime
@@ -22,7 +22,7 @@ from .decoding import REPLACEMENT
 from .formats.mail import message_id, messages
 from .formats.source_code import lacks_grammar
 from .formats.xml_files import DTDS, declare
-from .front_matter import COLUMNS, tags
+from .front_matter import tags
 from .generated import is_generated
 from .input_files import FileFormat, Reading, stamp_of
 from .kinds import BOOKS, HEAD, ending, kind_of, omission_note
@@ -52,13 +52,6 @@ class FileSource:
 
     origin: None = None
     notes: Sequence[str] = ()
-    columns: Mapping[str, str] = {
-        "path": "VARCHAR",
-        "folder": "VARCHAR",
-        "modified": "TIMESTAMP",
-        "kind": "VARCHAR",
-        **COLUMNS,
-    }
 
     def __init__(
         self,

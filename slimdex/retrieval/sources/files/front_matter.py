@@ -15,16 +15,6 @@ from email.utils import parsedate_to_datetime
 from functools import cache, partial
 from typing import Any
 
-COLUMNS: Mapping[str, str] = {
-    "author": "VARCHAR",
-    "date": "TIMESTAMP",
-    "tags": "VARCHAR[]",
-    "description": "VARCHAR",
-    "language": "VARCHAR",
-    "pages": "BIGINT",
-    "front_matter": "JSON",
-}
-"""Metadata columns common to all kinds of files."""
 NAMES = {
     "title": ("title",),
     "author": ("author", "authors", "creator", "by"),

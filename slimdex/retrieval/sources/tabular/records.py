@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from functools import partial
 from importlib import import_module
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
 from slimdex.errors import InputError, shorten
 from slimdex.system.duckdb_library import connect, duckdb
@@ -30,14 +30,7 @@ from .tables import BATCH
 EXPECTED_RECORDS = "documents, dicts with an id and a text, or a dataframe with such columns"
 
 
-class Records(NamedTuple):
-    """Documents of an object, to be read once, and the types of their columns if it states them."""
-
-    documents: Iterable[Document]
-    columns: Sequence[Mapping[str, str]] = ()
-
-
-def as_documents(records: Any) -> Records:
+def as_documents(records: Any) -> Iterable[Document]:
     """Convert an object to documents.
 
     It may be a `Document` or several; a dict with "id", "text" and optionally "title", whose other
@@ -46,7 +39,7 @@ def as_documents(records: Any) -> Records:
 
     Raises `InputError` if it is none of these, or an id or text is missing.
 
-    >>> [*as_documents({"id": 7, "text": "It rained.", "year": 2001}).documents]
+    >>> [*as_documents({"id": 7, "text": "It rained.", "year": 2001})]
     [Document(id='7', text='It rained.', title='', metadata={'year': 2001})]
     """
     library = type(records).__module__.partition(".")[0]
@@ -61,7 +54,7 @@ def as_documents(records: Any) -> Records:
         selected, columns = _selection(names, [*map(str, records.types)])
         with _reading(records):
             rows = records.project(selected).fetchall()
-        return Records(_documents(rows, columns), [columns])
+        return _documents(rows, columns)
     elif hasattr(records, "__arrow_c_stream__"):
         import_module("duckdb")  # the package adds Arrow to the connections of its extension
         connection = connect()
@@ -71,13 +64,13 @@ def as_documents(records: Any) -> Records:
             selected, columns = _selection([*types], [*types.values()])
             cursor = connection.execute(f"SELECT {selected} FROM given")
         parts = iter(partial(_next_rows, cursor, records), [])
-        return Records(_documents(chain.from_iterable(parts), columns), [columns])
+        return _documents(chain.from_iterable(parts), columns)
 
     # Dicts and documents.
     if isinstance(records, str | bytes) or not isinstance(records, Iterable):
         shown = shorten(records, 40) if isinstance(records, str) else type(records).__name__
         raise InputError(f"{shown}; expected {EXPECTED_RECORDS}")
-    return Records(map(_document, records))
+    return map(_document, records)
 
 
 def _dicts_of(frame: Any) -> Iterator[dict[str, Any]]:

@@ -52,8 +52,6 @@ class TableSource:
 
     Attributes
     ----------
-    columns : the user's columns that have values: name in the index -> DuckDB type.
-    requested : those whose type the user has named.
     all_columns : names of all columns in the file.
     is_empty_table : whether it has no rows.
     """
@@ -101,15 +99,10 @@ class TableSource:
         ours = [column for column in (self._id, self._text, self._title) if column]
         self._types |= requested | dict.fromkeys(ours, "VARCHAR")
 
-        # Types that the index stores; columns without values have none.
+        # Types that values are read as.
         types = self._types | self._casts
-        stored = {name: stored_type(types[c]) for c, name in self._stored_names.items()}
-        self._stored_types = stored
-        self.columns = {}
-        for column, name in self._stored_names.items():
-            if types[column] != NO_VALUES:
-                self.columns[name] = stored[name]
-        self.requested = {self._stored_names[c]: stored[self._stored_names[c]] for c in requested}
+        self._stored_types = {n: stored_type(types[c]) for c, n in self._stored_names.items()}
+        self._requested = requested
 
     @property
     def origin(self) -> InputFile | None:
@@ -119,7 +112,7 @@ class TableSource:
     @property
     def fingerprint(self) -> str:
         """Digest of path, size, times and chosen columns; empty if modified just now."""
-        return self._file.fingerprint(self._text, self._id, self._title, self.requested)
+        return self._file.fingerprint(self._text, self._id, self._title, self._requested)
 
     def batches(self, reading: Reading = Reading()) -> Iterator[list[Document]]:
         """Yield documents in the order of the file, with generated ids if there is no id column.

@@ -43,26 +43,26 @@ VALUES: dict[str, tuple[str, Any]] = {
     MOMENT: ("TIMESTAMP", NAIVE),
     "'22:00:00+09'::TIMETZ": ("VARCHAR", "22:00:00+09"),
     f"[{MOMENT}, NULL]": ("TIMESTAMP[]", [NAIVE, None]),
-    f"[{MOMENT}]::TIMESTAMPTZ[1]": ("TIMESTAMP[1]", (NAIVE,)),
+    f"[{MOMENT}]::TIMESTAMPTZ[1]": ("TIMESTAMP[]", (NAIVE,)),
     f"{{'seen': {MOMENT}, 'n': 1}}": ("JSON", {"seen": WITH_ZONE, "n": 1}),
     f"MAP {{'a': {MOMENT}}}": ("JSON", {"a": WITH_ZONE}),
     "{'a': [1, 2]}::VARIANT": ("JSON", {"a": [1, 2]}),
     "union_value(n := 5)": ("JSON", {"n": 5}),
     "(1, 'a', NULL)": ("JSON", [1, "a", None]),
-    f"{LARGE}::BIGNUM": ("JSON", LARGE),
-    "340282366920938463463374607431768211455::UHUGEINT": ("UHUGEINT", 2**128 - 1),
-    "1.25::DECIMAL(30, 5)": ("DECIMAL(30,5)", Decimal("1.25000")),
+    f"{LARGE}::BIGNUM": ("VARCHAR", LARGE),
+    "340282366920938463463374607431768211455::UHUGEINT": ("VARCHAR", 2**128 - 1),
+    "1.25::DECIMAL(30, 5)": ("DOUBLE", Decimal("1.25000")),
     "'POINT (1 2)'::GEOMETRY": ("VARCHAR", "POINT (1 2)"),
-    "'12:00:00.5'::TIME_NS": ("TIME", time(12, 0, 0, 500_000)),
+    "'12:00:00.5'::TIME_NS": ("VARCHAR", time(12, 0, 0, 500_000)),
     "'a'::ENUM('a', 'b')": ("VARCHAR", "a"),
-    "['a'::ENUM('a', 'b')]": ("JSON", ["a"]),
-    r"'\xAA'::BLOB": ("BLOB", b"\xaa"),
-    f"'{ONE_ID}'::UUID": ("UUID", UUID(ONE_ID)),
-    "INTERVAL '3 days 2 seconds'": ("INTERVAL", timedelta(3, 2)),
+    "['a'::ENUM('a', 'b')]": ("VARCHAR[]", ["a"]),
+    r"'\xAA'::BLOB": ("VARCHAR", b"\xaa"),
+    f"'{ONE_ID}'::UUID": ("VARCHAR", UUID(ONE_ID)),
+    "INTERVAL '3 days 2 seconds'": ("VARCHAR", timedelta(3, 2)),
     "DATE '2024-05-01'": ("DATE", date(2024, 5, 1)),
     "[]": ("VARCHAR[]", []),
 }
-"""Value -> the type that is stored, and the value of a document."""
+"""Value -> the type of the index's column, and the value of a document."""
 COLUMNS = {f"v{number}": type_ for number, (type_, _) in enumerate(VALUES.values())}
 METADATA = {f"v{number}": value for number, (_, value) in enumerate(VALUES.values())}
 QUERY = "SELECT 1 AS id, 'text' AS text, " + ", ".join(
@@ -80,7 +80,6 @@ def relation(query: str) -> Iterator[Any]:
 
 def test_every_type_of_a_query() -> None:
     source = open_source(f"sql:{QUERY}")
-    assert source.columns == COLUMNS
     assert next(source.batches())[0].metadata == METADATA
 
 
@@ -92,9 +91,7 @@ def test_every_type_in_an_index() -> None:
     with Collection.create("x", WordEncoder()) as collection:
         with relation(QUERY) as given:
             collection.add(given)
-        types = COLUMNS | {"v3": "TIMESTAMP[]", "v11": "DOUBLE"}
-        types |= dict.fromkeys(("v10", "v13", "v16", "v17", "v18"), "VARCHAR")
-        assert collection.info()["columns"] == types
+        assert collection.info()["columns"] == COLUMNS
         assert collection.get("1").metadata == METADATA | in_tokyo
         (hit,) = collection.search("text", 1)
         assert hit.metadata == collection.get("1").metadata
@@ -111,7 +108,6 @@ def test_parquet_with_zones() -> None:
     }
     parquet.write_table(pyarrow.table(columns), "a.parquet")
     source = open_source("a.parquet")
-    assert source.columns == {"ns": "TIMESTAMP", "us": "TIMESTAMP", "list": "TIMESTAMP[]"}
     naive = moment.replace(tzinfo=None)
     assert next(source.batches())[0].metadata == {"ns": naive, "us": naive, "list": [naive]}
 
@@ -286,16 +282,9 @@ def test_invalid_types_are_refused(types: str, message: str) -> None:
     assert "\n" not in str(raised.value)
 
 
-@pytest.mark.parametrize(
-    ("numbers", "expected"),
-    [([0, -1], "BIGINT"), ([-(2**63), 2**63 - 1], "BIGINT"), ([0, 2**63], "HUGEINT")],
-)
-def test_whole_numbers_of_json_are_wide_only_if_they_must_be(
-    numbers: list[Any], expected: str
-) -> None:
-    sources = opened(jsonl("a.jsonl", *numbers))
-    assert sources.opened[0].columns == {"v": expected}
-    assert values(sources) == numbers
+@pytest.mark.parametrize("numbers", [[0, -1], [-(2**63), 2**63 - 1], [0, 2**63]])
+def test_whole_numbers_of_json_stay_whole(numbers: list[Any]) -> None:
+    assert repr(values(opened(jsonl("a.jsonl", *numbers)))) == repr(numbers)
 
 
 @pytest.mark.parametrize(
@@ -303,7 +292,6 @@ def test_whole_numbers_of_json_are_wide_only_if_they_must_be(
 )
 def test_nested_keys_may_differ_in_case_only(column: list[Any]) -> None:
     sources = opened(jsonl("a.jsonl", *column))
-    assert sources.opened[0].columns == {"v": "JSON"}
     assert values(sources) == column
 
 
@@ -328,7 +316,7 @@ with Collection.create(sys.argv[1], WordEncoder()) as collection:
     collection.add({"id": "b", "text": "x", "seen": noon, "clock": noon.replace(hour=12).time()})
     collection.add({"id": "c", "text": "x", "seen": "2024-05-01 21:00+09", "clock": "12:00:00"})
     documents = [Document("d", "x", metadata={"seen": noon, "old": noon})]
-    add(collection.index, Addition(documents, [{"old": "TIMESTAMPTZ_NS"}]))
+    add(collection.index, Addition(documents))
     for where in sys.argv[2:]:
         print(collection.count(where))
 """

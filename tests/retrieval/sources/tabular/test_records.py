@@ -113,12 +113,12 @@ def test_columns_whose_names_are_the_same_or_no_texts(last: Any) -> None:
     """Of two columns of a name, the first was lost if another column had lists."""
     names = ["id", "text", "a", "a", "A", 2023]
     frame = pandas.DataFrame([[1, "x", 1, 2, 3, last]], columns=names)
-    (document,) = as_documents(frame).documents
+    (document,) = as_documents(frame)
     assert document.metadata == {"a": 1, "a_1": 2, "A_2": 3, "2023": last}
     arrays = [pyarrow.array([value]) for value in (1, "x", 1, 2)]
     table = pyarrow.Table.from_arrays(arrays, names=["id", "text", "a", "a"])
     for given in (table, duckdb.sql("SELECT 1 AS id, 'x' AS text, 1 AS a, 2 AS a")):
-        (document,) = as_documents(given).documents
+        (document,) = as_documents(given)
         assert document.metadata == {"a": 1, "a_1": 2}
 
 
@@ -137,15 +137,14 @@ def test_times_with_zones_of_a_program(tmp_path: Path) -> None:
 
 def test_a_stream_that_can_be_read_once() -> None:
     table = pyarrow.table({"id": ["a", "b"], "text": ["x", "y"]})
-    assert [d.id for d in as_documents(table.to_reader()).documents] == ["a", "b"]
+    assert [d.id for d in as_documents(table.to_reader())] == ["a", "b"]
 
 
 def test_one_frame_is_read_by_parts() -> None:
     read = as_documents(
         polars.DataFrame({"id": [*range(5000)], "text": ["x"] * 5000, "row": [*range(5000)]})
     )
-    found = [*read.documents]
-    assert read.columns == [{"row_": "BIGINT"}]
+    found = [*read]
     assert [d.id for d in found] == [str(i) for i in range(5000)]
     assert found[-1].metadata == {"row_": 4999}
 
@@ -155,7 +154,7 @@ def test_tables_are_read_in_a_process_that_has_not_imported_duckdb() -> None:
 import sys, pyarrow
 from slimdex.retrieval.sources.tabular.records import as_documents
 assert not {"duckdb", "_duckdb"} & {*sys.modules}
-(document,) = as_documents(pyarrow.table({"id": ["a"], "text": ["b"]})).documents
+(document,) = as_documents(pyarrow.table({"id": ["a"], "text": ["b"]}))
 print(document.id, document.text)
 """
     done = subprocess.run(

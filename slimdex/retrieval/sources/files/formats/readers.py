@@ -8,8 +8,8 @@ from typing import Any
 
 from slimdex.errors import InputError
 from slimdex.system.extras import install_command
-from slimdex.system.unicode_text import check_unicode
 
+from ....column_types import storable
 from ..decoding import declared_label, decode_text, stated_codec
 from ..kinds import ending
 from ..limits import UnreadableError
@@ -81,7 +81,8 @@ def read(name: str, kind: str, data: bytes, encoding: str | None = None) -> Extr
     """
     try:
         extract = _read(name, kind, data, encoding)
-        check_unicode([extract.title, extract.facts], "its metadata")  # the text is already cleaned
+        # The text is already cleaned. What can't be stored raises an error.
+        storable({"title": extract.title, **extract.facts})
         return extract
     except InputError as error:
         raise UnreadableError(str(error)) from error
