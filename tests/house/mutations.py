@@ -53,7 +53,7 @@ MUTATIONS = [
     ),
     Mutation("if digest != known]", "if False]", "retrieval/store retrieval/crashes"),
     Mutation("        sync(temporary)\n        record", "        record", "retrieval/crashes"),
-    Mutation("np.union1d(before.deleted, added)", "before.deleted", "retrieval/ingest"),
+    Mutation("union(added, came_back)", "came_back", "retrieval/ingest"),
     Mutation(
         "_json([parts_written(document.parts), *self.values])",
         "_json(self.values)",
