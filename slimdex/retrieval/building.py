@@ -148,7 +148,7 @@ def request(index: Index, settings: Settings) -> None:
         _check_unfinished(index)
         state = replace(change.state, requested=settings.checked(change.state.dim))
         if state.fit and state.requested != change.state.requested:
-            state = replace(state, fit=state.fit | {"provisional": 1})
+            state = replace(state, fit=replace(state.fit, is_provisional=True))
         change.commit(state)
 
 

@@ -61,8 +61,8 @@ def _copies(change: Change) -> Manifest:
     coded = live[live < old.encoded]
     vectors = encoded.copy(folder / state.new_name("vectors"), coded)
     fit = old.fit
-    if fit:
-        fit = fit | {"rows": int(np.searchsorted(live, fit["rows"]))}
+    if fit is not None:
+        fit = replace(fit, rows=int(np.searchsorted(live, fit.rows)))
     state = replace(
         state,
         vectors=vectors.path.name,

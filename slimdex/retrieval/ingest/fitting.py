@@ -89,7 +89,7 @@ def finish_fit(index: Index) -> list[str]:
     if not index.read(is_fit_due):
         return []
     notes = refit(index, state.requested, "with the last")
-    return notes if state.settings is None or state.is_provisional else []
+    return notes if state.fit is None or state.is_provisional else []
 
 
 def is_fit_due(snapshot: Snapshot) -> bool:
@@ -102,15 +102,16 @@ def is_fit_due(snapshot: Snapshot) -> bool:
     state = snapshot.state
     if state.waits or not snapshot.searchable_count:
         return False
-    if state.settings is None or state.is_provisional:
+    if state.fit is None or state.is_provisional:
         return True
-    fitted = int(state.fit["rows"])
+    fitted = state.fit.rows
     if np.searchsorted(snapshot.hidden, fitted) == fitted:
         return True
-    if state.requested.matches(state.settings, state.dim):
+    settings = state.fit.settings
+    if state.requested.matches(settings, state.dim):
         return False
     try:
-        return state.requested.fitted(snapshot.moments())[0] != state.settings
+        return state.requested.fitted(snapshot.moments())[0] != settings
     except InputError:  # deletions left fewer dimensions than were asked for
         return False
 
@@ -170,8 +171,6 @@ def _fit(index: Index, settings: Settings, folder: Path, replaces: bool) -> FitR
         state = with_moments(folder, replace(state, requested=requested), moments)
         vectors = state.vector_file(index.path)
         state = fit(folder, state, vectors, moments, fitted)
-        if state.waits:
-            state = replace(state, fit=state.fit | {"provisional": 1})
         reduced_index, state = encode_rows(folder, state, vectors, index.workers)
         return FitResult(before, state, folder, reduced_index, notes)
     except (CorruptError, OSError):
@@ -187,7 +186,6 @@ def _commit_fit(change: Change, fitted: FitResult, state: State, undo: Undo) -> 
     state = replace(
         state,
         requested=fitted_state.requested,
-        settings=fitted_state.settings,
         fit=fitted_state.fit,
         moments_rows=fitted_state.moments_rows,
         moments_deletions=fitted_state.moments_deletions,

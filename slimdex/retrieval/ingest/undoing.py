@@ -65,8 +65,8 @@ def _undo_documents(change: Change) -> Undone:
         hybrid=before.hybrid,
         building=False,
     )
-    if before.reducer not in (None, state.reducer):
-        state = replace(state, fit=state.fit | {"provisional": 1})
+    if state.fit is not None and before.reducer not in (None, state.reducer):
+        state = replace(state, fit=replace(state.fit, is_provisional=True))
     if not before.lexical:
         state = replace(state, words=None, words_rows=None)
     elif state.words is None:

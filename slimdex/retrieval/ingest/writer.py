@@ -15,6 +15,7 @@ import numpy as np
 from slimdex.errors import CorruptError
 from slimdex.indexes.arrays import Rows, batches
 from slimdex.indexes.search.reduced_index import ReducedIndex
+from slimdex.indexes.settings import Settings
 
 from ..index import Index
 from ..sources.given_vectors import DocumentVectors
@@ -131,7 +132,7 @@ def _with_vectors(
     Returns the next state, and the index in memory.
     """
     state = _append(before.path, state, vectors)
-    if state.settings is None:
+    if state.fit is None:
         return state, None
     index = before.index
     if len(index.index) > before.state.encoded:  # by an addition that failed later
@@ -152,10 +153,11 @@ def _append(folder: Path, state: State, vectors: DocumentVectors) -> State:
     return replace(state, encoded=len(file))
 
 
-def keep_certificate(index: Index, certificate: Certificate) -> None:
-    """Keep a proof about the settings in force."""
+def keep_certificate(index: Index, certificate: Certificate, settings: Settings) -> None:
+    """Keep a proof about these settings, if they are still those of the fit."""
     with index.change() as change:
-        change.commit(replace(change.state, certificate=certificate))
+        if change.state.settings == settings:
+            change.commit(replace(change.state, certificate=certificate))
 
 
 def index_lexical(index: Index, wanted: bool) -> None:
@@ -195,10 +197,10 @@ def rebuild(index: Index, fit_again: bool = False) -> None:
         dropped = {IDS}
         if fit_again or not _are_whole(base, {"origins"}):
             dropped.add("origins")
-        has_fit = state.settings is not None and _are_whole(base, {"reducer", "rescorer"})
+        has_fit = state.fit is not None and _are_whole(base, {"reducer", "rescorer"})
         if fit_again or not has_fit or not state.encoded:
             dropped.update(ROLES)
-            state = replace(state, settings=None, norms=None, certificate=None, fit={})
+            state = replace(state, fit=None, norms=None, certificate=None)
             state = replace(state, moments_rows=0, moments_deletions=0, code_rows=0)
         files = {role: file for role, file in state.files.items() if role not in dropped}
         state = replace(state, files=files, id_rows=0)
@@ -209,7 +211,7 @@ def rebuild(index: Index, fit_again: bool = False) -> None:
 
         # Moments and codes of the fit that stays.
         reduced = None
-        if state.settings is not None:
+        if state.fit is not None:
             moments = base.moments_of(base.searchable_rows())
             state = with_moments(path, state, moments)
             vectors = state.vector_file(path)

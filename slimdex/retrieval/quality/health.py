@@ -42,7 +42,7 @@ def drift(snapshot: Snapshot) -> dict[str, Any]:
     index = snapshot.index
     moments = snapshot.moments()
     live = snapshot.searchable_rows()
-    first_new = int(np.searchsorted(live, state.fit.get("rows", 0)))
+    first_new = int(np.searchsorted(live, state.fit.rows if state.fit else 0))
 
     # The variance that a new fit would keep.
     best = None
@@ -53,12 +53,12 @@ def drift(snapshot: Snapshot) -> dict[str, Any]:
         "rows_since_fit": len(live) - first_new,
         "fitted_rows": state.fit_rows,
         "variance_kept": {
-            "at_fit": state.fit.get("variance_kept"),
+            "at_fit": state.fit and state.fit.variance_kept,
             "now": variance_kept(index.reducer, moments),
             "refitted": best,
         },
         "code_error": {
-            "at_fit": state.fit.get("code_error"),
+            "at_fit": state.fit and state.fit.code_error,
             "old_rows": estimate_code_error(index, live[:first_new]),
             "new_rows": estimate_code_error(index, live[first_new:]),
         },
@@ -116,10 +116,7 @@ def _report(snapshot: Snapshot, index: Index, sample: int) -> dict[str, Any]:
     """Measure the health of a snapshot; returns what `health` describes."""
     snapshot.open()  # so that its files stay readable while it is measured
 
-    # A certificate of other settings does not apply to these.
     certificate = snapshot.state.certificate
-    if certificate is not None and certificate.settings != snapshot.state.settings:
-        certificate = None
 
     # Agreement now.
     pool = document_pool(snapshot, index.query_encoder, sample, np.random.default_rng(0))

@@ -27,11 +27,7 @@ def facts(snapshot: Snapshot) -> dict[str, Any]:
     probes = index.index.probes
     lists = {} if probes is None else {"lists_probed": probes[0], "lists": probes[1]}
 
-    # The certificate, if it applies to the present settings.
     proved = state.certificate
-    said = proved and proved.said(state.settings, snapshot.searchable_count, snapshot.noun)
-
-    # The report.
     words = word_bytes(snapshot)
     return {
         "path": str(path),
@@ -49,7 +45,8 @@ def facts(snapshot: Snapshot) -> dict[str, Any]:
         "settings": state.settings and state.settings.as_dict(),
         "requested": state.requested.as_dict(),
         "search": {"candidates": index.candidates, **lists},
-        "certificate": {**asdict(proved), "said": said} if proved and said else None,
+        "certificate": proved
+        and {**asdict(proved), "said": proved.said(snapshot.searchable_count, snapshot.noun)},
         "encoder": state.encoder,
         "next_encoder": replacement
         and {"encoder": replacement.encoder, "encoded": replacement.rows, "of": state.rows},

@@ -120,7 +120,8 @@ def after_addition(
     addition took: "auto" refits only if that takes less than `WORTH` times as long.
     """
     snapshot = index.snapshot
-    if snapshot.state.fit.get("rows") == snapshot.state.encoded:  # the addition was a fit
+    fit = snapshot.state.fit
+    if fit is None or fit.rows == snapshot.state.encoded:  # the addition was a fit
         return [], False
 
     # Go on only if the rows have just reached 2, 4, 8, ... times those of the fit.

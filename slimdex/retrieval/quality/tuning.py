@@ -54,7 +54,7 @@ def tune(
             raise InputError(tuning.lacking or "nothing reaches the target")
         if tuning.chosen.settings != index.state.settings:
             refit(index, tuning.chosen.settings)
-        writer.keep_certificate(index, tuning.certificate)
+        writer.keep_certificate(index, tuning.certificate, tuning.chosen.settings)
 
     # The fusion for `auto`, if there are labels to choose by.
     choice = index.read(lambda snapshot: choose_fusion(index, snapshot, user_queries))
@@ -106,7 +106,6 @@ def _search(
         return replace(tuning, lacking=_lacking(target, tried))
     chosen = tried[-1]
     certificate = Certificate(
-        settings=chosen.settings,
         estimate=chosen.estimate,
         bound=chosen.bound,
         error=ERROR,

@@ -106,7 +106,7 @@ class Tuning:
         """The choice and its reasons, as lines for users."""
         lines = [self.metric, self.asked]
         if self.chosen is not None and self.certificate is not None:
-            said = self.certificate.said(self.chosen.settings, self.rows, self.noun)
+            said = self.certificate.said(self.rows, self.noun)
             lines += [
                 f"chosen: {name_of(self.chosen.settings)}, {in_units(self.chosen.ram)} in memory, "
                 f"the least that was found to reach an agreement of {self.target.agreement:g}",

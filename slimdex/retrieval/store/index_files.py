@@ -24,7 +24,7 @@ from slimdex.system.atomic_files import publish
 from slimdex.system.workers import IN_THIS_PROCESS, Workers
 
 from .ids import IDS
-from .state import State
+from .state import Fit, State
 
 NOT_INDEX = ("origins", IDS)
 """Roles of files that are not part of the index of vectors."""
@@ -59,12 +59,14 @@ def fit(
         rescorer = Rescorer.fit(moments, settings.beta, settings.gamma)
         files["rescorer"] = publish(folder / state.new_name("rescorer"), rescorer.save)
 
-    # Figures about the fit.
-    figures: dict[str, float] = {"documents": moments.n, "rows": state.encoded}
-    share = variance_kept(reducer, moments)
-    if share is not None:
-        figures["variance_kept"] = share
-    return replace(state, settings=settings, files=files, fit=figures, certificate=None)
+    of_fit = Fit(
+        settings=settings,
+        documents=moments.n,
+        rows=state.encoded,
+        is_provisional=state.waits,
+        variance_kept=variance_kept(reducer, moments),
+    )
+    return replace(state, files=files, fit=of_fit, certificate=None)
 
 
 def encode_rows(
@@ -74,8 +76,8 @@ def encode_rows(
 
     Returns the index, and the state that names the new files of codes and norms.
     """
-    settings = state.settings
-    assert settings is not None
+    assert state.fit is not None
+    settings = state.fit.settings
     reducer = _reducer(folder, state)
     norms = state.new_name("norms") if settings.rescores else None
     index = ReducedIndex(
@@ -89,13 +91,10 @@ def encode_rows(
     codes = publish(folder / state.new_name("codes"), index.index.save)
 
     # Estimate how much the codes change the vectors, to measure drift later.
-    figures = dict(state.fit)
-    figures.pop("code_error", None)
     error = estimate_code_error(index, np.arange(len(index)))
-    if error is not None:
-        figures["code_error"] = error
+    of_fit = replace(state.fit, code_error=error)
     files = state.files | {"codes": codes}
-    state = replace(state, files=files, norms=norms, fit=figures, code_rows=len(index))
+    state = replace(state, files=files, norms=norms, fit=of_fit, code_rows=len(index))
     return index, state
 
 
@@ -105,7 +104,7 @@ def load_index(folder: Path, state: State) -> ReducedIndex:
     Before the first documents it is empty. Raises `CorruptError` if a file is missing or damaged;
     `slimdex repair` rebuilds it.
     """
-    if state.settings is None:
+    if state.fit is None:
         unfitted = Identity(state.dim).fit_moments(Moments(state.dim))
         return ReducedIndex(unfitted, FaissIndex(FLAT, state.dim), state.vector_file(folder))
     for role, record in state.files.items():
@@ -124,7 +123,7 @@ def load_index(folder: Path, state: State) -> ReducedIndex:
         codes,
         vectors,
         metric=_metric(folder, state, vectors, state.norms, state.encoded),
-        asked_candidates=state.settings.candidates,
+        asked_candidates=state.fit.settings.candidates,
     )
 
 

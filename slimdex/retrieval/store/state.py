@@ -1,15 +1,13 @@
 """State: the committed state, without its sets of rows, stored as JSON in the manifest.
 
-Certificate: the proved agreement of an index with exact search, for given settings and queries.
+Certificate: the proved agreement of an index with exact search, for given queries.
 """
 
 from __future__ import annotations
 
 import json
 from base64 import b64decode, b64encode
-from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from math import isfinite
 from pathlib import Path
 from typing import Any, Self
 
@@ -49,17 +47,7 @@ LONGEST_TRAILING = 1 << 14
 MOST_LATE = 64
 """Most last rows that the lexical index may lack: readers add their words in memory."""
 CANT_REBUILD = "it can't be rebuilt: restore it from a copy"
-FIT: dict[str, float] = {
-    "documents": 1 << 62,
-    "rows": 1 << 62,
-    "variance_kept": 1,
-    "code_error": 1e12,
-    "provisional": 1,
-}
-"""Figures of a fit -> upper limit: documents that the reducer was fitted on, rows at that time,
-figures of `indexes.reducers.drift`, which some reducers and codes lack, and 1 if documents were to
-follow, after which it is fitted again."""
-_TYPES: dict[str, Any] = {"int": int, "str": str, "bool": bool}
+_TYPES: dict[str, Any] = {"int": int, "float": int | float, "str": str, "bool": bool}
 SENTENCE = "holds if real queries are no harder than these"
 """Condition under which every bound holds."""
 LARGEST = (1 << 62) - 1
@@ -93,6 +81,27 @@ class LogFiles:
     offsets: str = file_name("offsets", 1)
     bytes: int = 0
     blocks: int = 0
+
+
+@dataclass(frozen=True)
+class Fit:
+    """What the reducer was fitted on, and by which settings.
+
+    Attributes
+    ----------
+    documents : rows that it was fitted on: documents, or passages if texts are cut.
+    rows : all rows at that time, also deleted ones; these are the ones before this number.
+    is_provisional : whether it is to be made again, of other rows or by the requested settings.
+    variance_kept, code_error : figures of `indexes.reducers.drift`, which some reducers and codes
+        lack.
+    """
+
+    settings: Settings
+    documents: int
+    rows: int
+    is_provisional: bool = False
+    variance_kept: float | None = None
+    code_error: float | None = None
 
 
 @dataclass(frozen=True)
@@ -140,7 +149,6 @@ class Certificate:
 
     Attributes
     ----------
-    settings : those that were measured; the bound says nothing about others.
     estimate : mean over the queries, 0 to 1.
     bound : lower bound of the mean over all such queries, wrong with probability `error`.
     error : 0 to 1.
@@ -150,7 +158,6 @@ class Certificate:
     target : the requested agreement, None if none was requested.
     """
 
-    settings: Settings
     estimate: float
     bound: float
     error: float
@@ -164,34 +171,19 @@ class Certificate:
         """The requested agreement or, if none was requested, the proved bound."""
         return self.bound if self.target is None else self.target
 
-    @classmethod
-    def read(cls, values: Mapping[str, Any]) -> Self:
-        """Create from the manifest's JSON; raise `TypeError` or `ValueError` if invalid."""
-        certificate = cls(**{**values, "settings": Settings(**values["settings"])})
-        for name in ("estimate", "bound", "error", "target"):
-            value = getattr(certificate, name)
-            if name == "target" and value is None:
-                continue
-            if type(value) not in (int, float) or not isfinite(value) or not 0 <= value <= 1:
-                raise ValueError(f"{name}={value!r} of a certificate; expected 0 to 1")
+    def said(self, rows: int, noun: str = "documents") -> str:
+        """Describe the bound for an index with this number of rows.
 
-        return certificate
+        `noun` says what a row is: passages if texts are cut, since agreement then counts the ten
+        nearest of these.
 
-    def said(self, settings: Settings | None, rows: int, noun: str = "documents") -> str | None:
-        """Describe the bound for an index with these settings and this number of rows.
-
-        Returns None for other settings, about which nothing is proved. `noun` says what a row is:
-        passages if texts are cut, since agreement then counts the ten nearest of these.
-
-        >>> proved = Certificate(Settings(), 0.9944, 0.9912, 0.05, "a log", 500, 1000, 0.99)
-        >>> print(proved.said(Settings(), 1000))
+        >>> proved = Certificate(0.9944, 0.9912, 0.05, "a log", 500, 1000, 0.99)
+        >>> print(proved.said(1000))
         agreement@10 with exact search 0.9944, at least 0.99 with 95% confidence, by 500 \
 queries: a log; measured on all 1,000 documents; holds if real queries are no harder than these
-        >>> "measured on 1,000 of 2,500" in (proved.said(Settings(), 2500) or "")
+        >>> "measured on 1,000 of 2,500" in proved.said(2500)
         True
         """
-        if settings != self.settings:
-            return None
         if rows == self.rows:
             measured = f"all {rows:,} {noun}"
         elif rows > self.rows:
@@ -214,7 +206,7 @@ class State:
     encoder : the encoder's spec.
     dim : dimensions of its vectors.
     requested : the requested settings.
-    settings : the current ones, None until the first documents are in.
+    fit : the current one; None before the first vectors.
     rows : rows of the documents visible to readers, including deleted ones.
     encoded : rows before this one have vectors; the others wait for theirs.
     log : the documents.
@@ -244,14 +236,12 @@ class State:
     words_rows : rows whose words are in that folder; None for all.
     hybrid : the fusion that labels chose: "off", "auto", "rrf" or a weight; None without labels.
     building : whether the build that made the index has not entered all documents yet.
-    fit : figures of the rows that the reducer was fitted on, as listed in `FIT`; empty before the
-        first fit. These rows are the ones numbered below "rows".
     """
 
     encoder: dict[str, Any]
     dim: int
     requested: Settings
-    settings: Settings | None = None
+    fit: Fit | None = None
     rows: int = 0
     encoded: int = 0
     log: LogFiles = LogFiles()
@@ -273,7 +263,6 @@ class State:
     before: Before | None = None
     origins: dict[str, str] = field(default_factory=dict)
     certificate: Certificate | None = None
-    fit: dict[str, float] = field(default_factory=dict)
     passages: int | None = None
     replacement: Replacement | None = None
     words: str | None = None
@@ -362,6 +351,11 @@ class State:
         return self.column_files[-1].stop if self.column_files else 0
 
     @property
+    def settings(self) -> Settings | None:
+        """The settings of the fit; None before the first one."""
+        return self.fit.settings if self.fit else None
+
+    @property
     def reducer(self) -> str | None:
         """Name of the reducer's file, another one after each fit; None before the first."""
         record = self.files.get("reducer")
@@ -370,7 +364,7 @@ class State:
     @property
     def is_provisional(self) -> bool:
         """Whether the fit is of the first rows only, and is to be made again of all."""
-        return "provisional" in self.fit
+        return self.fit is not None and self.fit.is_provisional
 
     @property
     def waits(self) -> bool:
@@ -384,8 +378,8 @@ class State:
 
     @property
     def fit_rows(self) -> int:
-        """Rows that the reducer was fitted on: documents, or passages if texts are cut."""
-        return int(self.fit.get("documents", 0))
+        """Rows that the reducer was fitted on."""
+        return self.fit.documents if self.fit else 0
 
     @property
     def file_names(self) -> set[str]:
@@ -458,15 +452,14 @@ class State:
         try:
             values = parse_json(text, READABLE)
             values["requested"] = Settings(**values["requested"])
-            values["settings"] = values["settings"] and Settings(**values["settings"])
             values["log"] = LogFiles(**values["log"])
             values["column_files"] = [ColumnFile(**file) for file in values["column_files"]]
-            values["replacement"] = values["replacement"] and Replacement(**values["replacement"])
-            if before := values["before"]:
-                values["before"] = Before(**before | {"requested": Settings(**before["requested"])})
             values["files"] = {role: FileRecord(**f) for role, f in values["files"].items()}
-            if values["certificate"] is not None:
-                values["certificate"] = Certificate.read(values["certificate"])
+            for name, part in _PARTS.items():
+                if values[name] is not None:
+                    values[name] = part(**values[name])
+            values["fit"] = _with_settings(values["fit"], "settings")
+            values["before"] = _with_settings(values["before"], "requested")
             state = cls(**values)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             reason = " ".join(str(error).split())
@@ -489,8 +482,9 @@ class State:
     def _check(self) -> None:
         """Raise an error for `check` to report: `ValueError`, `TypeError` or the like."""
         new = self.replacement
-        parts = [self.log, *self.column_files, *self.files.values()]
-        for part in (self, *parts, *filter(None, (self.certificate, self.before, new))):
+        parts: list[Any] = [self.log, *self.column_files, *self.files.values()]
+        parts += [getattr(self, name) for name in _PARTS]
+        for part in (self, *filter(None, parts)):
             _check_types(part)
         for name, value, least, most in self._limits():
             if not least <= value <= most:
@@ -516,12 +510,9 @@ class State:
         if self.id_rows and "ids" not in self.files:
             raise ValueError(f"id_rows={self.id_rows}; expected a file of ids")
 
-        # The fit and its settings.
-        if self.fit or self.settings is not None:
-            _check_fit(self.fit)
         files_of_fit = {"moments", "reducer", "codes"} | ({"rescorer"} if self.norms else set())
         missing = files_of_fit - self.files.keys()
-        if self.settings is not None and missing:
+        if self.fit is not None and missing:
             raise ValueError(f"no file of {min(missing)}")
 
     def _limits(self) -> list[tuple[str, int, int, int]]:
@@ -547,9 +538,8 @@ class State:
             limits.append(("dim of a replacement", self.replacement.dim, 1, MOST_DIM))
 
         # What else suits the vectors is checked by fitting.
-        proved = self.certificate.settings if self.certificate else None
         before = self.before.requested if self.before else None
-        for settings in (self.requested, self.settings, proved, before):
+        for settings in (self.requested, self.settings, before):
             if settings is not None and settings.k is not None:
                 limits.append(("k", settings.k, 1, self.dim))
         return limits
@@ -595,6 +585,20 @@ def center_from(text: str, dim: int) -> NDArray[np.float32] | None:
     return center
 
 
+_PARTS: dict[str, Any] = {
+    "fit": Fit,
+    "before": Before,
+    "replacement": Replacement,
+    "certificate": Certificate,
+}
+"""Attributes of a state that may be None -> their classes."""
+
+
+def _with_settings(part: Any, name: str) -> Any:
+    """A part of a state whose settings, an attribute of this name, were read from JSON."""
+    return part and replace(part, **{name: Settings(**getattr(part, name))})
+
+
 def _check_types(part: Any) -> None:
     """Raise `TypeError` unless the texts and whole numbers of a part of a state are such."""
     for each in fields(part):
@@ -602,16 +606,7 @@ def _check_types(part: Any) -> None:
         type_, _, optional = each.type.partition(" | ")
         if type_ not in _TYPES or (optional and value is None):
             continue
-        if not isinstance(value, _TYPES[type_]) or (type_ == "int" and value is True):
+        if not isinstance(value, _TYPES[type_]) or (value is True and type_ != "bool"):
             raise TypeError(f"{each.name}={value!r}; expected {type_}")
-        if type_ == "int" and not 0 <= value <= LARGEST:
+        if type_ in ("int", "float") and not 0 <= value <= LARGEST:
             raise ValueError(f"{each.name}={value!r}; expected 0 to {LARGEST}")
-
-
-def _check_fit(fit: Any) -> None:
-    """Raise `TypeError` or `ValueError` unless these are figures of a fit, as `FIT` lists them."""
-    if not isinstance(fit, dict) or not {"documents", "rows"} <= fit.keys() <= FIT.keys():
-        raise TypeError(f"fit={fit!r}; expected documents, rows and perhaps the others of {[*FIT]}")
-    for name, value in fit.items():
-        if type(value) not in (int, float) or not 0 <= value <= FIT[name]:
-            raise ValueError(f"{name}={value!r} of fit; expected 0 to {FIT[name]}")

@@ -183,7 +183,7 @@ def put(*keys: str | int, value: Any) -> Callable[[dict[str, Any]], None]:
 
 def proved(**changed: Any) -> Callable[[dict[str, Any]], None]:
     """A change of the state: a valid certificate with some fields changed."""
-    whole = Certificate(Settings(), 0.99, 0.98, 0.05, "a log", 500, 300, 0.9)
+    whole = Certificate(0.99, 0.98, 0.05, "a log", 500, 300, 0.9)
     return put("certificate", value={**asdict(whole), **changed})
 
 
@@ -205,7 +205,7 @@ def replaced(**changed: Any) -> Callable[[dict[str, Any]], None]:
         (put("rows", value=10**9), "rows of columns=300; expected 999999744"),
         (put("column_files", 0, "name", value="../x.parquet"), "expected columns-000001"),
         (put("flags", value="../flags-000001.bin"), "expected flags-000001"),
-        (put("settings", "reducer", value="pickle"), "reducer='pickle'"),
+        (put("fit", "settings", "reducer", value="pickle"), "reducer='pickle'"),
         (put("center", value="AAAA"), "a center of|multiple of element size"),
         (replaced(vectors="../vectors-000002.f16"), "expected vectors-000001"),
         (replaced(dim=1 << 40), "dim of a replacement=.*expected 1 to"),

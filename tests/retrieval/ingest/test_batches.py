@@ -76,7 +76,7 @@ def test_batches_end_as_one_addition(
     assert (added.documents, added.encoded, added.unchanged) == (900, 900, 0)
     assert many.version > 900 / 128
     assert many.index.state.settings == one.index.state.settings
-    assert many.index.state.fit["rows"] == 900
+    assert many.index.state.fit_rows == 900
     assert answers(many) == answers(one)
     assert many.verify() == []
     assert many.info()["notes"] == one.info()["notes"]
@@ -241,8 +241,8 @@ def test_the_fit_at_the_end_is_of_all_documents(
         new = [Document(each.id, f"{each.text} again") for each in documents(0, 100)]
         vectors = WordEncoder().encode([each.text for each in new]) if gives_vectors else None
         collection.add(new, vectors=vectors, refit="never")
-        assert collection.index.state.fit["documents"] == 100
-        assert "provisional" not in collection.index.state.fit
+        assert collection.index.state.fit_rows == 100
+        assert not collection.index.state.is_provisional
         assert collection.verify() == []
 
 

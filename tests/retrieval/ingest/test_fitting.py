@@ -62,7 +62,7 @@ def test_rows_that_others_add_during_a_fit_are_coded_with_it(
         state = collection.index.state
         assert state.settings is not None
         assert state.settings.kind == "sq8"
-        assert (state.rows, state.fit["rows"], len(collection)) == (66, 60, 64)
+        assert (state.rows, state.fit and state.fit.rows, len(collection)) == (66, 60, 64)
         actual = ids(collection)
         assert actual == {*map(str, range(60)), *(new.id for new in NEW)} - {"4"}
     with Collection.open(path, WordEncoder()) as again:

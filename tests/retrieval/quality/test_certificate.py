@@ -38,8 +38,8 @@ def path(tmp_path: Path, made: Path) -> Path:
 def certify(collection: Collection) -> Certificate:
     settings = collection.index.state.settings
     assert settings is not None
-    certificate = Certificate(settings, 0.99, 0.98, 0.05, "a log", 500, len(collection), 0.9)
-    writer.keep_certificate(collection.index, certificate)
+    certificate = Certificate(0.99, 0.98, 0.05, "a log", 500, len(collection), 0.9)
+    writer.keep_certificate(collection.index, certificate, settings)
     return certificate
 
 

@@ -58,7 +58,8 @@ def grown(tmp_path: Path, built: Path) -> Iterator[Collection]:
 @pytest.mark.slow
 def test_variance_kept_and_code_error_are_those_by_numpy(grown: Collection) -> None:
     fit, index = grown.index.state.fit, grown.index.snapshot.index
-    assert (fit["documents"], fit["rows"]) == (640, 640)
+    assert fit is not None
+    assert (fit.documents, fit.rows) == (640, 640)
     found = drift(grown.index.snapshot)
     variance, error = found["variance_kept"], found["code_error"]
     live = np.setdiff1d(np.arange(2640), grown.index.snapshot.hidden)
@@ -100,8 +101,8 @@ def test_health_says_whether_the_certified_agreement_holds(grown: Collection) ->
     settings = grown.index.state.settings
     assert settings is not None
     for promise, expected in ((0.1, "holds"), (0.999, "broken")):
-        made = Certificate(settings, 0.999, 0.998, 0.05, "words", 300, 640, promise)
-        writer.keep_certificate(grown.index, made)
+        made = Certificate(0.999, 0.998, 0.05, "words", 300, 640, promise)
+        writer.keep_certificate(grown.index, made, settings)
         report = grown.health(sample=300)
         assert (report["certified"], report["verdict"]) == (promise, expected)
     grown.reduce(grown.index.state.requested)
@@ -111,13 +112,14 @@ def test_health_says_whether_the_certified_agreement_holds(grown: Collection) ->
 @pytest.mark.slow
 def test_figures_of_the_fit_survive_deletion_compact_and_repair(grown: Collection) -> None:
     fit = grown.index.state.fit
+    assert fit is not None
     since = drift(grown.index.snapshot)["rows_since_fit"]
     ids = grown.index.store.ids_by_row()
     grown.delete([ids[i] for i in (1, 5, 300, 900)])
     assert grown.index.state.fit == fit
     deleted = drift(grown.index.snapshot)
     grown.compact()
-    assert grown.index.state.fit == fit | {"rows": 637}
+    assert grown.index.state.fit == replace(fit, rows=637)
     compacted = drift(grown.index.snapshot)
     assert compacted["rows_since_fit"] == deleted["rows_since_fit"] == since - 1
     assert compacted["variance_kept"] == pytest.approx(deleted["variance_kept"])
@@ -128,9 +130,10 @@ def test_figures_of_the_fit_survive_deletion_compact_and_repair(grown: Collectio
     assert repair(grown.path)
     with Collection.open(grown.path, WordEncoder()) as collection:
         now = collection.index.state.fit
-        assert (now["rows"], now["documents"]) == (637, 640)
-        assert now["variance_kept"] == fit["variance_kept"]  # the reducer was whole
-        assert now["code_error"] != fit["code_error"]  # codes were trained again
+        assert now is not None
+        assert (now.rows, now.documents) == (637, 640)
+        assert now.variance_kept == fit.variance_kept  # the reducer was whole
+        assert now.code_error != fit.code_error  # codes were trained again
 
 
 def test_more_documents_of_the_same_topic_raise_no_alarm(tmp_path: Path) -> None:
@@ -164,7 +167,7 @@ def test_health_without_rescoring_and_of_reducers_without_axes(tmp_path: Path) -
 
 
 def test_verdicts() -> None:
-    proved = Certificate(Settings(), 0.96, 0.95, 0.05, "p", 500, 1000)
+    proved = Certificate(0.96, 0.95, 0.05, "p", 500, 1000)
     assert proved.promised == 0.95
     assert replace(proved, target=0.9).promised == 0.9
     assert verdict(proved, estimate=0.96, bound=0.951) == "holds"
