@@ -53,7 +53,7 @@ def _copies(change: Change) -> Manifest:
     folder = change.path
     old = snapshot.state
     live = without(np.arange(old.rows), snapshot.deleted)
-    state = change.next_state()
+    state = change.state
 
     # Vectors. Fewer of the first rows, on which the reducer was fitted, may be left.
     encoded = snapshot.vectors()

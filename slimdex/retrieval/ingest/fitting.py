@@ -123,7 +123,7 @@ def renew_moments(index: Index) -> None:
     if late > max(MOST_UNCOUNTED, state.moments_rows // UNCOUNTED_SHARE):
         with index.change() as change:
             moments = change.base.moments()
-            change.commit(with_moments(change.path, change.next_state(), moments))
+            change.commit(with_moments(change.path, change.state, moments))
 
 
 def try_fit(
@@ -138,7 +138,7 @@ def try_fit(
         fitted = _fit(index, settings, folder, replaces)
         if fitted is not None:
             with index.change() as change:
-                state = change.next_state().target(replaces)
+                state = change.state.target(replaces)
                 is_same = state is not None and state.vectors == fitted.state.vectors
                 if state and is_same and change.base.manifest.keeps_rows_of(fitted.before):
                     return [*fitted.notes, *_commit_fit(change, fitted, state, undo)]

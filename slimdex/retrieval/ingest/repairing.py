@@ -118,7 +118,7 @@ def _save_documents(index: Index, *, untrusted: bool) -> list[str]:
         damaged = np.array(damaged_documents(base), dtype=np.int64)
 
         # Write another log, and delete those documents whose records it lacks.
-        state = change.next_state()
+        state = change.state
         files = LogFiles(state.new_name("documents"), state.new_name("offsets"))
         state = with_blocks(Log(index.path, files, 0), state, pack(_saved_records(base)))
         lost = without(base.document_rows.all_rows(damaged), base.deleted)

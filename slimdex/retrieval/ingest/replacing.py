@@ -73,7 +73,7 @@ def undo(index: Index) -> None:
     with index.change() as change:
         if change.state.replacement is None:
             raise InputError(f"{index.path}: no migration to undo")
-        change.commit(replace(change.next_state(), replacement=None))
+        change.commit(replace(change.state, replacement=None))
 
 
 def _begin(index: Index, encoder: Encoder) -> Encoder:
@@ -84,7 +84,7 @@ def _begin(index: Index, encoder: Encoder) -> Encoder:
     spec = plain_spec(encoder.spec())
     with index.change() as change:
         # A migration may have begun already, with this encoder or another one.
-        state = change.next_state()
+        state = change.state
         if state.replacement is not None:
             if is_same_encoder(spec, state.replacement.encoder):
                 encoder = as_recorded(encoder, state.replacement.encoder)

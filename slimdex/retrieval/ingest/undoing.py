@@ -43,7 +43,7 @@ def undo(index: Index) -> Undone:
 def _undo_documents(change: Change) -> Undone:
     """Commit the documents before the last change, and what a fit is to be made again by."""
     base = change.base
-    state = change.next_state()
+    state = change.state
     before = state.before
     if before is None:
         raise InputError(

@@ -44,7 +44,7 @@ def commit_deletion(change: Change, documents: Rows, undo: Undo = "alone") -> No
     """Delete documents, given by their first rows, and commit."""
     if len(documents):
         rows = change.document_rows.all_rows(documents)
-        change.commit(change.next_state(), delete=rows, undo=undo)
+        change.commit(delete=rows, undo=undo)
 
 
 def delete(index: Index, ids: Sequence[str] | None, where: str | None) -> int:
@@ -78,7 +78,7 @@ def add_prepared(
     change.new = new
     documents = np.union1d(prepared.replaced, gone)
     replaced = change.document_rows.all_rows(documents)
-    state = replace(change.next_state(), rows=old.rows + new.row_count)
+    state = replace(change.state, rows=old.rows + new.row_count)
 
     # Words: use those that were indexed beforehand, if nobody has committed since.
     is_same = before.manifest == prepared.snapshot.manifest
@@ -109,13 +109,13 @@ def add_prepared(
 
 def commit_vectors(change: Change, vectors: DocumentVectors) -> None:
     """Commit the vectors of the next rows that wait."""
-    state, index = _with_vectors(change.base, change.next_state(), vectors)
+    state, index = _with_vectors(change.base, change.state, vectors)
     change.commit(state, undo="with the last", index=index)
 
 
 def commit_replacement(change: Change, vectors: DocumentVectors) -> None:
     """Commit the vectors of the next rows by the encoder that will replace the index's own."""
-    state = change.next_state()
+    state = change.state
     replaced = state.replaced()
     assert state.replacement is not None
     assert replaced is not None
@@ -167,7 +167,7 @@ def index_lexical(index: Index, wanted: bool) -> None:
     is already as wanted.
     """
     with index.change() as change:
-        state = change.next_state()
+        state = change.state
         if wanted == (state.words is not None):
             return
         state = replace(state, words=None, words_rows=None, hybrid=None)
@@ -193,7 +193,7 @@ def rebuild(index: Index, fit_again: bool = False) -> None:
         # Columns and the lexical index; the commit writes ids again.
         base = change.base
         path = change.path
-        state = change.next_state()
+        state = change.state
         dropped = {IDS}
         if fit_again or not _are_whole(base, {"origins"}):
             dropped.add("origins")

@@ -47,7 +47,7 @@ class Change:
 
     Attributes
     ----------
-    state : the state to commit; after that, the committed one.
+    state : the state to commit, with numbers of its own; after that, the committed one.
     columns : the user's columns, of the new documents too: name -> type.
     new : the documents that it adds.
     new_textless : those of its new rows that have no text, in order.
@@ -61,7 +61,8 @@ class Change:
         self.base = base
         self.path = base.path
         self.workers = workers
-        self.state = base.state
+        old = base.state
+        self.state = replace(old, generation=old.generation + 1, version=old.version + 1)
         self.columns: Mapping[str, str] = base.columns
         self.new: NewDocuments = NO_DOCUMENTS
         self.new_textless = NO_ROWS
@@ -71,14 +72,10 @@ class Change:
 
     @property
     def is_needed(self) -> bool:
-        """Whether state, columns or origins have changed, or documents are new."""
+        """Whether columns or origins have changed, or documents are new."""
         base = self.base
-        is_same = self.state == base.state and self.columns == base.columns
+        is_same = (self.state.origins, self.columns) == (base.state.origins, base.columns)
         return not is_same or bool(self.origins) or len(self.new) > 0
-
-    def next_state(self) -> State:
-        """The state to commit next, with a new generation."""
-        return replace(self.state, generation=self.state.generation + 1)
 
     @cached_property
     def document_rows(self) -> DocumentRows:
@@ -129,9 +126,7 @@ class Change:
         This can't be undone, since rows are renumbered.
         """
         old = self.base.manifest
-        version = old.state.version + 1
-        epoch = old.state.epoch + 1
-        state = replace(manifest.state, version=version, epoch=epoch, before=None)
+        state = replace(manifest.state, epoch=old.state.epoch + 1, before=None)
         manifest = self._with_checksums(replace(manifest, state=state))
         self._publish(manifest.with_new_name(old.commits), None)
 
@@ -139,10 +134,8 @@ class Change:
         """Write the remaining files, and return the manifest to commit."""
         # The state, with origins and columns.
         old = self.base.manifest
-        generation = max(self.state.generation, old.state.generation)
-        state = replace(self.state, version=old.state.version + 1, generation=generation)
         has_moved = len(deleted) + len(restored) > 0
-        state = replace(state, before=self._before(state, undo, has_moved))
+        state = replace(self.state, before=self._before(self.state, undo, has_moved))
         state = self._with_columns(self._with_origins(state))
 
         # The sets of rows, and their files.
@@ -194,7 +187,6 @@ class Change:
         are_few = state.rows - first <= MOST_TRAILING
         if are_few and self.new.longest_record <= LONGEST_TRAILING:
             return state
-        state = replace(state, generation=self._next_generation(state))
         return replace(state, column_files=[*files, self._new_columns(state, first)])
 
     def _new_columns(self, state: State, first: int) -> ColumnFile:
@@ -215,14 +207,9 @@ class Change:
         """The state with the origins that this change gives documents."""
         if not self.origins:
             return state
-        state = replace(state, generation=self._next_generation(state))
         every_origin = {**self.base.store.origins, **self.origins}
         record = write_origins(self.path / state.new_name("origins"), every_origin)
         return replace(state, files=state.files | {"origins": record})
-
-    def _next_generation(self, state: State) -> int:
-        """A generation for the state to commit that no committed file has in its name."""
-        return max(state.generation, self.base.state.generation + 1)
 
     def _merge(self, manifest: Manifest) -> Manifest:
         """The manifest with fewer files of columns, if many have piled up."""
@@ -233,7 +220,7 @@ class Change:
             return manifest
 
         # Merge the last files, in a new generation, since this change may have used its own one.
-        state = replace(state, generation=self._next_generation(state) + 1)
+        state = replace(state, generation=state.generation + 1)
         path = self.path / state.new_name("columns")
         rows = range(files[first].first, files[-1].stop)
         with self.base.store.at_commit(manifest).reading() as connection:
@@ -245,7 +232,6 @@ class Change:
         state = manifest.state
         if not is_outgrown(state.id_rows, state.rows):
             return manifest
-        state = replace(state, generation=self._next_generation(state))
         store = self.base.store.at_commit(manifest)
         record = store.with_id_file(self.path / state.new_name(IDS))
         files = state.files | {IDS: record}

@@ -214,7 +214,7 @@ class State:
     deletion_count : entries of the file of deletions.
     id_rows : rows before this one are in the file of ids.
     column_files : files of their columns, in the order of rows; the last rows may be in none.
-    generation : incremented by every commit that writes files, and part of their names.
+    generation : incremented by every commit, and part of the names of its files.
     version : incremented by every commit.
     epoch : incremented when rows are renumbered or come back, or all vectors are replaced.
     vectors : name of the vector file, whose ending states its format.
