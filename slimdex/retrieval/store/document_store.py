@@ -111,7 +111,8 @@ class DocumentStore:
                 self.id_file = before.id_file
                 self.later_ids = before.later_ids
                 self.later_stop = before.later_stop
-        self._idle = deque[duckdb.DuckDBPyConnection]()  # connections of `reading`, in no thread
+        # Connections of `reading` that no thread uses. A deque[...] would load DuckDB here.
+        self._idle: deque[duckdb.DuckDBPyConnection] = deque()
 
     def at_commit(self, manifest: Manifest) -> DocumentStore:
         """Return the documents of a later commit, sharing what is known about ids and origins."""

@@ -210,7 +210,7 @@ def replaced(**changed: Any) -> Callable[[dict[str, Any]], None]:
         (replaced(vectors="../vectors-000002.f16"), "expected vectors-000001"),
         (replaced(dim=1 << 40), "dim of a replacement=.*expected 1 to"),
         (put("x", value=1), "unexpected keyword"),
-        (proved(bound=1.5), "bound=1.5 of a certificate"),
+        (proved(bound=-0.5), "bound=-0.5; expected 0 to"),
     ],
 )
 def test_invalid_states_are_refused(
