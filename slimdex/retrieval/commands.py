@@ -65,6 +65,9 @@ def id_of(index: Index, id: str) -> str:
 
 
 def is_mostly_deleted(index: Index) -> bool:
-    """True if deleted rows, which still take space, are more than the documents: compact it."""
+    """True if deleted rows, which still take space, are more than the documents: compact it.
+
+    But not during a migration.
+    """
     snapshot = index.snapshot
-    return snapshot.deleted_count > len(snapshot)
+    return snapshot.state.replacement is None and snapshot.deleted_count > len(snapshot)

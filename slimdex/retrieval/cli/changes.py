@@ -254,9 +254,9 @@ class _SyncedIndex:
                 console.note(line)
         self.said = set(notes)
 
-        # Print the counts; for people the first five, "added" to "unchanged".
+        # Print the counts; for people the first four, "added" to "unchanged".
         done = counts(added, len(self.index.snapshot)) | {"file_notes": added.file_notes}
-        summary = ", ".join(f"{done[name]:,} {name}" for name in [*done][:5])
+        summary = ", ".join(f"{done[name]:,} {name}" for name in [*done][:4])
         if self.as_json:
             print(json.dumps(done), flush=True)
         else:

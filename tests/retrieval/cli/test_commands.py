@@ -165,7 +165,7 @@ SAID = {
         "",
     ),
     "sync pets more.jsonl": (
-        "1 added, 1 changed, 0 moved, 0 deleted, 2 unchanged; 2 texts encoded\n",
+        "1 added, 1 changed, 0 deleted, 2 unchanged; 2 texts encoded\n",
         "",
     ),
     "delete pets cat dog": ("2 deleted, 1 left\n", ""),
@@ -191,7 +191,7 @@ SAID = {
         "x\nid        x\npassages  1\n\nif a:\n\tb\t\\x1b[2J\n",
         "",
     ),
-    "export pets --to slimdex --out new": ("new: pets at version 4, verified\n", ""),
+    "export pets --to slimdex --out new": ("new: pets at version 5, verified\n", ""),
     "export pets --to csv --out new --vectors reduced": (
         "3 documents with reduced vectors of 3 dimensions in new\n",
         "",
