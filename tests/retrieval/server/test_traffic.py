@@ -258,7 +258,7 @@ def test_searches_and_changes_of_all_kinds(tmp_path: Path, report: Report) -> No
     assert traffic.wrong == []
     assert lost == []
     assert traffic.searches > 100
-    assert traffic.changes > 7
+    assert traffic.changes >= 7  # each way once
     if CHANCE.whole:
         assert held[1] < GROWTH * held[0]
         assert held_again[1] < GROWTH * held_again[0]
