@@ -95,7 +95,7 @@ def delete_near_duplicates(index: Index, min_score: float = 0.95) -> list[Duplic
         with index.change() as change:
             if change.base.manifest == manifest:
                 note(f"deleting {len(ids):,} of {len(change.base):,} documents")
-                commit_deletion(change, change.base.store.live_rows(ids))
+                commit_deletion(change, np.unique(change.base.store.rows_of(ids)))
                 return groups
 
 

@@ -63,7 +63,7 @@ def with_columns_again(
 def new_columns(store: DocumentStore, path: Path, rows: range) -> ColumnFile:
     """Write the file of the columns of some rows, derived from the log."""
     parts = (
-        store.part(span.start, span.stop) for span in batches(rows.stop, READ_AT_ONCE, rows.start)
+        store.values(span.start, span.stop) for span in batches(rows.stop, READ_AT_ONCE, rows.start)
     )
     with store.engine.writing() as connection:
         return write_columns(connection, path, rows, [*store.columns.items()], parts)

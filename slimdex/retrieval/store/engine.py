@@ -16,7 +16,7 @@ from slimdex.errors import CorruptError, InputError
 from slimdex.system.duckdb_library import connect, duckdb, literal, one_file
 from slimdex.system.forks import not_inherited
 
-from .columns import file_columns
+from .columns import read_parquet
 from .state import ColumnFile
 from .work_folder import new_work_folder
 
@@ -103,7 +103,8 @@ class Engine:
         file.check(self.folder)
         path = self.folder.absolute() / file.name
         try:
-            return file_columns(cursor, path)
+            described = cursor.execute(f"DESCRIBE FROM {read_parquet([path])}").fetchall()
+            return {name: type_ for name, type_, *_ in described}
         except duckdb.Error as error:
             if isinstance(error, disk_errors()):
                 raise disk_error(path, error) from error

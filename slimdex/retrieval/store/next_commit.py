@@ -192,12 +192,12 @@ class Change:
     def _new_columns(self, state: State, first: int) -> ColumnFile:
         """Write the columns of the rows from `first` on, of which the log has the first ones."""
         store = self.base.store
-        parts = [self.new.part(store.rows, self.columns)]
+        parts = [self.new.values(store.rows, self.columns)]
         if first < store.rows:
-            parts.insert(0, store.part(first, store.rows, self.columns))
+            parts.insert(0, store.values(first, store.rows, self.columns))
 
         # Columns that none of these documents has are left out.
-        used = {name for _, _, columns in parts for name, *_ in columns}
+        used = {name for columns in parts for name, *_ in columns}
         users = [(name, type_) for name, type_ in self.columns.items() if name in used]
         path = self.path / state.new_name("columns")
         with store.engine.writing() as connection:
@@ -233,7 +233,7 @@ class Change:
         if not is_outgrown(state.id_rows, state.rows):
             return manifest
         store = self.base.store.at_commit(manifest)
-        record = store.with_id_file(self.path / state.new_name(IDS))
+        record = store.write_ids(self.path / state.new_name(IDS))
         files = state.files | {IDS: record}
         return replace(manifest, state=replace(state, files=files, id_rows=state.rows))
 

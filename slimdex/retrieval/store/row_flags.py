@@ -44,8 +44,8 @@ class RowSets:
         """The flags of the rows from `start` to before `stop`."""
         flags = np.zeros(stop - start, dtype=np.uint8)
         flags[from_row(self.textless, start) - start] |= TEXTLESS
-        continued = self.documents.continued(start) - start
-        flags[continued] |= CONTINUES
+        rows = np.arange(start, stop)
+        flags[self.documents.documents(rows) != rows] |= CONTINUES
         return flags.tobytes()
 
     def with_flags(self, start: int, flags: NDArray[np.uint8]) -> RowSets:
@@ -56,12 +56,8 @@ class RowSets:
 
     def with_deletions(self, entries: Rows) -> RowSets:
         """Return these sets after some entries of the file of deletions."""
-        # Of several entries of a row, the last one counts.
-        rows = np.where(entries < 0, ~entries, entries)
-        distinct, last = np.unique(rows[::-1], return_index=True)
-        is_deleted = entries[::-1][last] >= 0
-        deleted = merge_rows(self.deleted, distinct[is_deleted])
-        return replace(self, deleted=without(deleted, distinct[~is_deleted]))
+        deleted, restored = _changes(entries)
+        return replace(self, deleted=without(merge_rows(self.deleted, deleted), restored))
 
 
 NO_ROW_SETS = RowSets()
@@ -96,7 +92,7 @@ def read_row_sets(
     try:
         known = known.with_flags(start, np.frombuffer(flags.read(start), dtype=np.uint8))
         entries = np.frombuffer(deletions.read(count * DELETION.itemsize), dtype=DELETION)
-        known = known.with_deletions(entries.astype(np.int64))
+        known = known.with_deletions(entries)
     except ValueError as error:
         raise CorruptError(f"{flags.path}: {error}") from error
     if len(known.deleted) and known.deleted[-1] >= state.rows:
@@ -110,14 +106,15 @@ def changed_since(folder: Path, state: State, start: int) -> tuple[Rows, Rows]:
     Both are in order; a row that was deleted and came back is in neither.
     """
     _, deletions = flag_files(folder, state)
-    data = deletions.read(start * DELETION.itemsize)
-    entries = np.frombuffer(data, dtype=DELETION).astype(np.int64)
-    rows = np.where(entries < 0, ~entries, entries)
-    distinct, first = np.unique(rows, return_index=True)
-    _, last = np.unique(rows[::-1], return_index=True)
-    was_live = entries[first] >= 0
-    is_live = entries[::-1][last] < 0
-    return distinct[was_live & ~is_live], distinct[~was_live & is_live]
+    return _changes(np.frombuffer(deletions.read(start * DELETION.itemsize), dtype=DELETION))
+
+
+def _changes(entries: Rows) -> tuple[Rows, Rows]:
+    """Rows that some entries delete, and rows that they bring back, both in order."""
+    # The entries of a row alternate: if there are as many of both kinds, nothing changes.
+    rows, positions = np.unique(np.where(entries < 0, ~entries, entries), return_inverse=True)
+    changes = np.bincount(positions, weights=np.where(entries < 0, -1, 1))
+    return rows[changes > 0], rows[changes < 0]
 
 
 def deletion_entries(deleted: Rows, restored: Rows) -> NDArray[np.int64]:
