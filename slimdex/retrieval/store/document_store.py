@@ -45,8 +45,6 @@ Queries read `documents` itself only for those columns, and then without a join.
 SAMPLES = 3
 SAMPLE_CHARACTERS = 40
 """Values of a column that the error for a condition shows, and the characters of each."""
-BEGINNING = 300
-"""Characters of the beginning of a text."""
 AMONG = '"row" BETWEEN ? AND ? AND "row" IN (SELECT unnest(?::BIGINT[]))'
 """A condition on rows, whose parameters `among` returns: files without any of them are skipped."""
 LIVE = '(FROM documents ANTI JOIN gone USING ("row"))'
@@ -178,7 +176,7 @@ class DocumentStore:
     @cached_property
     def log(self) -> Log:
         """The records of the documents, mapped: they stay readable when the files are removed."""
-        return Log(self.path, self.manifest.state.log, self.rows).open()
+        return Log(self.path, self.manifest.state.log, self.rows)
 
     def documents(self, rows: Sequence[int]) -> dict[int, Document]:
         """Read documents by their first rows; raises `CorruptError` if a record is damaged."""
@@ -271,14 +269,13 @@ class DocumentStore:
 
     def ids_of(self, rows: Rows) -> list[str]:
         """Ids of documents, given their rows (n,) in ascending order."""
-        return [id for (id,) in self._values_of(rows, "id")]
+        return [id for (id,) in self.select(rows, "id")]
 
-    def beginnings(self, rows: Rows) -> list[tuple[str, str]]:
-        """Ids of documents, and how their texts begin; rows as of `ids_of`."""
-        return self._values_of(rows, f"id, left(text, {BEGINNING})")
+    def select(self, rows: Rows, values: str) -> list[tuple[Any, ...]]:
+        """Select SQL expressions of documents, given their rows as in `ids_of`.
 
-    def _values_of(self, rows: Rows, values: str) -> list[tuple[Any, ...]]:
-        """Select SQL expressions of documents, given their rows as in `ids_of`."""
+        They are of the built-in columns only.
+        """
         sql = f'SELECT {values} FROM {BARE_DOCUMENTS} WHERE {AMONG} ORDER BY "row"'
         return self.fetch(sql, among(rows)) if len(rows) else []
 
@@ -328,10 +325,8 @@ class DocumentStore:
 
     def generated_ids(self, prefix: str) -> dict[str, int]:
         """Map generated ids (prefix, colon, number) of live documents to their rows."""
-        rows = self.fetch(
-            f'SELECT id, "row" FROM {LIVE} WHERE starts_with(id, ?)',
-            [f"{prefix}:"],
-        )
+        sql = f'SELECT id, "row" FROM {LIVE} WHERE starts_with(id, ?)'
+        rows = self.fetch(sql, [f"{prefix}:"])
         return {id: row for id, row in rows if id[len(prefix) + 1 :].isdecimal()}
 
     def _origins_where(self, condition: str, values: Sequence[Any]) -> list[tuple[int, str, str]]:
@@ -347,9 +342,8 @@ class DocumentStore:
 
     def of_place(self, place: str, *, deleted: bool = False) -> list[tuple[int, str, str]]:
         """Row, id and origin of the live documents of a place, or also of deleted ones."""
-        documents = self._origins_where(f"{PLACE} = ?", [place])
-        gone = set[int]() if deleted else {*self.manifest.deleted.tolist()}
-        return [document for document in documents if document[0] not in gone]
+        which = "" if deleted else 'AND "row" NOT IN (FROM gone)'
+        return self._origins_where(f"{PLACE} = ? {which}", [place])
 
     def origins_of(self, rows: Sequence[int]) -> Origins:
         """Map documents, given by their first rows, to their origins."""

@@ -8,9 +8,11 @@ state, after 2 the new one.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import replace
 from typing import Any, Literal
+
+import numpy as np
 
 from slimdex.errors import CorruptError, SlimdexError
 from slimdex.indexes.arrays import NO_ROWS, Rows, merge_rows, without
@@ -25,7 +27,7 @@ from .manifest import NO_CHECKSUM, Manifest, append_only_files
 from .new_documents import NO_DOCUMENTS, NewDocuments
 from .origins import write_origins
 from .passages import DocumentRows
-from .row_flags import RowSets, deletion_entries, flag_files
+from .row_flags import DELETION, RowSets, flag_files
 from .snapshot import Snapshot
 from .state import LONGEST_TRAILING, MOST_TRAILING, Before, ColumnFile, State
 
@@ -147,7 +149,7 @@ class Change:
         flags, deletions = flag_files(self.path, old.state)
         if old.state.rows < state.rows:
             flags.append(row_sets.flags(old.state.rows, state.rows))
-        entries = deletion_entries(deleted, restored)
+        entries = np.concatenate([deleted, ~restored]).astype(DELETION)
         if len(entries):
             deletions.append(entries.tobytes())
         state = replace(state, deletion_count=old.state.deletion_count + len(entries))
@@ -200,7 +202,7 @@ class Change:
         used = {name for columns in parts for name, *_ in columns}
         users = [(name, type_) for name, type_ in self.columns.items() if name in used]
         path = self.path / state.new_name("columns")
-        with store.engine.writing() as connection:
+        with closing(store.engine.cursor()) as connection:
             return write_columns(connection, path, range(first, state.rows), users, parts)
 
     def _with_origins(self, state: State) -> State:

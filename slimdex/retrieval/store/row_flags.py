@@ -7,7 +7,7 @@ So a commit takes as long with ten million rows as with a thousand.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +24,7 @@ CONTINUES = 1
 TEXTLESS = 2
 """Flags of a row: it continues the document of the row before; its document has no text."""
 DELETION = np.dtype("<i8")
+"""An entry of the file of deletions."""
 
 
 @dataclass(frozen=True)
@@ -48,16 +49,16 @@ class RowSets:
         flags[self.documents.documents(rows) != rows] |= CONTINUES
         return flags.tobytes()
 
-    def with_flags(self, start: int, flags: NDArray[np.uint8]) -> RowSets:
-        """Return these sets with the flags of the rows from `start` on, which they lack."""
-        textless = start + np.flatnonzero(flags & TEXTLESS)
-        documents = self.documents.with_later(DocumentRows.of_flags((flags & CONTINUES) > 0, start))
-        return replace(self, textless=np.append(self.textless, textless), documents=documents)
-
-    def with_deletions(self, entries: Rows) -> RowSets:
-        """Return these sets after some entries of the file of deletions."""
+    def with_later(self, start: int, flags: NDArray[np.uint8], entries: Rows) -> RowSets:
+        """Return these sets with flags of the rows from `start` on, and later deletions."""
         deleted, restored = _changes(entries)
-        return replace(self, deleted=without(merge_rows(self.deleted, deleted), restored))
+        textless = start + np.flatnonzero(flags & TEXTLESS)
+        documents = DocumentRows.of_flags((flags & CONTINUES) > 0, start)
+        return RowSets(
+            deleted=without(merge_rows(self.deleted, deleted), restored),
+            textless=np.append(self.textless, textless),
+            documents=self.documents.with_later(documents),
+        )
 
 
 NO_ROW_SETS = RowSets()
@@ -89,10 +90,10 @@ def read_row_sets(
             start = old.rows
             count = old.deletion_count
     flags, deletions = flag_files(folder, state)
+    new = np.frombuffer(flags.read(start), dtype=np.uint8)
+    entries = np.frombuffer(deletions.read(count * DELETION.itemsize), dtype=DELETION)
     try:
-        known = known.with_flags(start, np.frombuffer(flags.read(start), dtype=np.uint8))
-        entries = np.frombuffer(deletions.read(count * DELETION.itemsize), dtype=DELETION)
-        known = known.with_deletions(entries)
+        known = known.with_later(start, new, entries)
     except ValueError as error:
         raise CorruptError(f"{flags.path}: {error}") from error
     if len(known.deleted) and known.deleted[-1] >= state.rows:
@@ -115,8 +116,3 @@ def _changes(entries: Rows) -> tuple[Rows, Rows]:
     rows, positions = np.unique(np.where(entries < 0, ~entries, entries), return_inverse=True)
     changes = np.bincount(positions, weights=np.where(entries < 0, -1, 1))
     return rows[changes > 0], rows[changes < 0]
-
-
-def deletion_entries(deleted: Rows, restored: Rows) -> NDArray[np.int64]:
-    """The entries of a commit that deletes some rows, and restores others."""
-    return np.concatenate([deleted, ~restored]).astype(DELETION)

@@ -27,7 +27,7 @@ from .index_files import load_index
 from .manifest import Manifest
 from .row_flags import changed_since
 from .state import State
-from .where.validation import may_read_clock
+from .where.validation import CLOCK
 
 READ_AT_ONCE = 1024
 MOST_CONDITIONS = 8
@@ -190,9 +190,8 @@ class Snapshot:
 
     def _open_words(self) -> WordIndex:
         """Open the lexical index, and add the last rows that it lacks, in memory."""
-        late = list[tuple[str, str]]()
-        for _, record in self.store.records(self.state.lexical_rows):
-            late += [(record.document.id, text) for text in record.contents]
+        records = self.store.records(self.state.lexical_rows)
+        late = [(each.document.id, text) for _, each in records for text in each.contents]
         words = WordIndex.open(self.path / str(self.state.words), late)
         if faults := words.count_faults(self.state.rows):
             raise CorruptError(f"{faults[0]}; `slimdex repair {self.path}` rebuilds it")
@@ -349,7 +348,7 @@ class Snapshot:
         if known is not None:
             return np.flatnonzero(np.unpackbits(known, count=total).view(np.bool_))
         rows = self.store.rows_where(where)
-        if may_read_clock(where):
+        if CLOCK.search(where):
             return rows
         if len(self._matches) >= MOST_CONDITIONS:
             self._matches.clear()
