@@ -44,6 +44,7 @@ from .quality.info import facts
 from .search.answer import related
 from .search.options import SearchKeywords, SearchOptions, takes_options
 from .search.request import Hits, SearchRequest, answer, many_queries, one_query
+from .store.column_facts import arrow_table
 from .store.snapshot import Snapshot
 from .store.state import State
 from .store.verification import copy_index
@@ -390,7 +391,9 @@ class Collection:
         Raises `InputError` if `where` is invalid, or pyarrow missing.
         """
         require("to_arrow", "export", "pyarrow")
-        return self.index.read(lambda snapshot: snapshot.arrow(snapshot.rows_where(where)))
+        return self.index.read(
+            lambda snapshot: arrow_table(snapshot.store, snapshot.rows_where(where))
+        )
 
     def __repr__(self) -> str:
         """Path, size and settings, for notebooks."""

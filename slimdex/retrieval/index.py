@@ -90,7 +90,7 @@ class Index:
         self._encoding = FileLock(path, "encoder")
         self._folder_status = path.stat()
         self._mark = mark(path)
-        self._newest = Snapshot.of(self._engine, Manifest.read_current(path))
+        self._newest = Snapshot(DocumentStore(self._engine, Manifest.read_current(path)))
         self._in_doubt = False  # after a failed change of unknown outcome
         self._has_turn = False  # while this process alone commits
         self._is_changing = False
@@ -154,7 +154,7 @@ class Index:
         self._engine.close()
         with self._following:
             # Reopen the same commit with nothing loaded, to release the old snapshot's files.
-            self._newest = Snapshot.of(self._engine, self._newest.manifest)
+            self._newest = Snapshot(DocumentStore(self._engine, self._newest.manifest))
 
     @property
     def snapshot(self) -> Snapshot:
@@ -280,11 +280,6 @@ class Index:
             check_local(self.path)
         _ = self.snapshot  # follows an index that has replaced the folder
         self._check_place()
-
-    def check_files(self) -> None:
-        """Raise `CorruptError` if a file of the newest commit is missing or too short."""
-        if not self.is_empty:
-            self.read(Snapshot.check_files)
 
     def _check_place(self) -> None:
         """Raise `InputError` if this is closed, or the folder was moved or replaced."""
@@ -447,7 +442,7 @@ class Index:
             self._newest = self._newest.at_commit(manifest, index)
         else:  # files of the same names may be others
             self._engine.restart()
-            self._newest = Snapshot.of(self._engine, manifest)
+            self._newest = Snapshot(DocumentStore(self._engine, manifest))
 
     def _remove_strays(self) -> None:
         """Delete files of ours that the newest state does not name, as left by a crash.

@@ -138,7 +138,7 @@ def _by_way(
     """
     # Collect the questions' texts, and for each the rows of the documents that answer it.
     snapshot = collection.index.open_snapshot()
-    documents = snapshot.documents(snapshot.live_documents().tolist())
+    documents = snapshot.store.documents(snapshot.live_documents().tolist())
     texts = []
     labels = []
     for question in questions:

@@ -228,7 +228,7 @@ def half_remembered(collection: Collection, count: int, rng: np.random.Generator
     if len(live) < NEAREST:
         raise InputError(f"{collection.path}: {len(live)} documents; expected {NEAREST} or more")
     rows = np.sort(rng.choice(live, min(count, len(live)), replace=False)).tolist()
-    documents = snapshot.documents(rows)
+    documents = snapshot.store.documents(rows)
     texts = []
     for row in rows:
         words = documents[row].content.split()

@@ -185,7 +185,7 @@ def _entities(
     has_words = snapshot.state.words is not None
     for part in batches(len(rows), AT_ONCE):
         firsts = snapshot.document_rows.documents(rows[part])
-        documents = snapshot.documents(np.unique(firsts).tolist())
+        documents = snapshot.store.documents(np.unique(firsts).tolist())
         stored = snapshot.index.vectors.map().take(rows[part], axis=0)
         X = snapshot.index.vectors.take(rows[part])
         norms = rescorer.norms(X)

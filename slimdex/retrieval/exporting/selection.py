@@ -79,7 +79,7 @@ class Selection:
     def hits(self, rows: Rows) -> list[Hit]:
         """Documents and passages of some rows, without scores."""
         firsts = self.firsts(rows)
-        documents = self.snapshot.documents(np.unique(firsts).tolist())
+        documents = self.snapshot.store.documents(np.unique(firsts).tolist())
         hits = []
         for row, first in zip(rows.tolist(), firsts.tolist(), strict=True):
             hits.append(hit_of(documents[first], row - first))

@@ -76,4 +76,4 @@ def _undo_documents(change: Change) -> Undone:
     change.origins |= base.store.without_stamps(union(restored, removed))
     change.commit(state, delete=removed, restore=restored)
     rows = base.document_rows
-    return Undone(rows.number(restored), rows.number(removed))
+    return Undone(len(rows.first_rows(restored)), len(rows.first_rows(removed)))

@@ -54,7 +54,7 @@ def delete(index: Index, ids: Sequence[str] | None, where: str | None) -> int:
     """
     with index.change() as change:
         if ids is not None:
-            rows = change.base.store.live_rows(ids)
+            rows = np.unique(change.base.store.rows_of(ids))
         else:
             rows = change.base.rows_where(where or "")
         commit_deletion(change, rows)

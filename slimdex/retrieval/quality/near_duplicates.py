@@ -31,6 +31,8 @@ from ..store.snapshot import Snapshot
 
 BLOCK_ROWS = 1024
 """Rows of a block; the cosines of two blocks take 4 MB, which fits a cache."""
+BEGINNING = 300
+"""Characters of the beginning of a text."""
 EQUAL = 1e-6
 """Shortfall of a score that is rounding, as of equal vectors with a least score of 1."""
 
@@ -66,7 +68,8 @@ def near_duplicates(snapshot: Snapshot, min_score: float = 0.95) -> list[Duplica
 
     # Read the ids and beginnings of all at once.
     named = np.union1d(joined, owners[joined])
-    beginnings = dict(zip(named.tolist(), snapshot.store.beginnings(firsts[named]), strict=True))
+    selected = snapshot.store.select(firsts[named], f"id, left(text, {BEGINNING})")
+    beginnings = dict(zip(named.tolist(), selected, strict=True))
     groups: dict[int, DuplicateGroup] = {}
     for other, owner in zip(joined.tolist(), owners[joined].tolist(), strict=True):
         id, text = beginnings[owner]
@@ -95,7 +98,7 @@ def delete_near_duplicates(index: Index, min_score: float = 0.95) -> list[Duplic
         with index.change() as change:
             if change.base.manifest == manifest:
                 note(f"deleting {len(ids):,} of {len(change.base):,} documents")
-                commit_deletion(change, change.base.store.live_rows(ids))
+                commit_deletion(change, np.unique(change.base.store.rows_of(ids)))
                 return groups
 
 

@@ -70,7 +70,7 @@ def document_queries(snapshot: Snapshot, encoder: Encoder | None, rng: np.random
     """
     snapshot.check_encoded()
     live = snapshot.searchable_rows()
-    count_live = snapshot.document_rows.number(live)
+    count_live = len(snapshot.document_rows.first_rows(live))
     if count_live < 3:
         raise InputError(f"{snapshot.path}: {count_live} documents; at least 3 are needed")
     if encoder is None:
@@ -139,7 +139,7 @@ def _of_short_documents(snapshot: Snapshot, live: Rows) -> Rows:
     if rows.is_one_each:
         return live
     short = live[rows.counts_of(rows.documents(live)) <= HELD_OUT]
-    return short if rows.number(short) > 1 else live
+    return short if len(rows.first_rows(short)) > 1 else live
 
 
 def sentences(text: str) -> list[str]:

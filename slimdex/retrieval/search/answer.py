@@ -92,7 +92,8 @@ def rows_for(snapshot: Snapshot, request: SearchRequest) -> IndexRows:
     builds = f"expected one (`slimdex reduce {path} --lexical on` builds it)"
     lacking = "" if state.words else f"{path} has no lexical index; {builds}"
     fusion = fusion_for(request, state.hybrid or AUTO, lacking)
-    has_code = fusion is not None and snapshot.is_mostly_code  # raises an error if damaged
+    words = None if fusion is None else snapshot.words  # raises an error if damaged
+    is_mostly_code = words is not None and 0 < len(words) <= 2 * words.code_count
 
     # Rows that the filter allows. All files are open before, since others may remove them while the
     # filter waits.
@@ -112,7 +113,7 @@ def rows_for(snapshot: Snapshot, request: SearchRequest) -> IndexRows:
         rescored=index.candidates_for(request.limit) if rescored is None else rescored,
         allowed=allowed,
         fusion=fusion,
-        code=CodeRanking(snapshot) if has_code else None,
+        code=CodeRanking(snapshot) if is_mostly_code else None,
     )
 
 
@@ -126,7 +127,7 @@ def related(snapshot: Snapshot, id: str, limit: int = 10, where: str | None = No
     """
     # The query is the mean vector of the document's passages with text.
     SearchRequest(texts=id, limit=limit)  # checks the limit
-    passage_rows = snapshot.document_rows.all_rows(np.array([snapshot.row_of(id)]))
+    passage_rows = snapshot.document_rows.all_rows(snapshot.store.rows_of([id]))
     passage_rows = passage_rows[~np.isin(passage_rows, snapshot.hidden)]
     if not len(passage_rows):
         raise InputError(f"document {id!r} has no text; expected one with text")
@@ -479,7 +480,7 @@ def hits(snapshot: Snapshot, best: Nearest, definitions: Sequence[Mapping[int, i
     rows = best.rows
     firsts = snapshot.document_rows.documents(rows)  # a document is identified by its first row
     with stage("fetch"):
-        documents = snapshot.documents(np.unique(firsts[firsts >= 0]).tolist())
+        documents = snapshot.store.documents(np.unique(firsts[firsts >= 0]).tolist())
     # No cosine is greater than 1, however it was rounded.
     scores = np.minimum(best.scores, 1)
     similarities = np.minimum(best.similarities, 1)

@@ -47,7 +47,12 @@ def _facts(store: DocumentStore, name: str, type_: str) -> dict[str, Any]:
     if type_ == "JSON":
         return facts
     if type_.endswith("[]"):
-        return facts | {"items": _as_counts(_items(store, column))}
+        items = store.fetch(
+            f"""SELECT item, count(*) FROM (
+                SELECT unnest(list_distinct({column})) AS item FROM {LIVE}
+            ) WHERE item IS NOT NULL GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT {LISTED_ITEMS}"""
+        )
+        return facts | {"items": _as_counts(items)}
 
     # Few values are listed with their counts; many are described by their range.
     if name.lower() == FOLDER and type_ == "VARCHAR":
@@ -63,15 +68,6 @@ def _facts(store: DocumentStore, name: str, type_: str) -> dict[str, Any]:
 
 def _as_counts(values: Iterable[tuple[Any, int]]) -> list[dict[str, Any]]:
     return [{"value": value, "documents": count} for value, count in values]
-
-
-def _items(store: DocumentStore, column: str) -> list[tuple[Any, int]]:
-    """Items of the lists in a quoted column with their numbers of documents."""
-    return store.fetch(
-        f"""SELECT item, count(*) FROM (
-            SELECT unnest(list_distinct({column})) AS item FROM {LIVE}
-        ) WHERE item IS NOT NULL GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT {LISTED_ITEMS}"""
-    )
 
 
 def _count_values(store: DocumentStore, column: str, limit: str = "") -> list[tuple[Any, int]]:

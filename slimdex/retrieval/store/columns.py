@@ -17,7 +17,6 @@ from slimdex.system.atomic_files import publish
 from slimdex.system.duckdb_library import duckdb, identifier, literal, one_file
 
 from ..documents import Document
-from .record import Record
 from .state import ColumnFile
 
 BUILT_IN = {
@@ -37,39 +36,33 @@ ALIKE = 8
 three times each, and are in at most 22 files."""
 Values = Sequence[tuple[str, str, Sequence[Any]]]
 """Columns of documents: name, DuckDB type and values of each."""
-Part = tuple[Sequence[int], Sequence[Document], Values]
-"""First rows of documents, the documents, and the user's columns."""
 
 
-def part_of(
+def values_of(
     rows: Sequence[int],
-    records: Sequence[Record],
+    documents: Sequence[Document],
     users: Mapping[str, str],
-    values: Sequence[Sequence[Any]],
-) -> Part:
-    """Some documents, with those of the user's columns that they have.
+    stored: Sequence[Sequence[Any]],
+) -> Values:
+    """The columns of some documents, given by their first rows, without those that none has.
 
-    `users` are all columns, name -> type, and `values` what each document has in these.
+    `users` are the user's columns, name -> type, and `stored` what each document has in these.
     """
-    columns = list[tuple[str, str, Sequence[Any]]]()
-    for (name, type_), column in zip(users.items(), zip(*values, strict=True), strict=True):
-        if any(value is not None for value in column):
-            columns.append((name, type_, column))
-    return rows, [record.document for record in records], columns
-
-
-def column_values(part: Part) -> Values:
-    """All columns of some documents."""
-    rows, documents, users = part
-    values: list[Sequence[Any]] = [
+    built_in = [
         rows,
         [document.id for document in documents],
         [document.title for document in documents],
         [document.text for document in documents],
         [document.origin or None for document in documents],
     ]
-    built_in = zip(BUILT_IN, BUILT_IN.values(), values, strict=True)
-    return [*built_in, *users]
+    columns = zip(
+        (BUILT_IN | dict(users)).items(), [*built_in, *zip(*stored, strict=True)], strict=True
+    )
+    values = list[tuple[str, str, Sequence[Any]]]()
+    for (name, type_), column in columns:
+        if any(value is not None for value in column):
+            values.append((name, type_, column))
+    return values
 
 
 def unnest_query(values: Values) -> tuple[str, list[Any]]:
@@ -83,7 +76,7 @@ def write_columns(
     path: Path,
     rows: range,
     users: Sequence[tuple[str, str]],
-    parts: Iterable[Part],
+    parts: Iterable[Values],
 ) -> ColumnFile:
     """Write the file of some rows from their documents, in parts, by a connection of its own.
 
@@ -93,8 +86,7 @@ def write_columns(
     columns = BUILT_IN | dict(users)
     definitions = ", ".join(f"{identifier(name)} {type_}" for name, type_ in columns.items())
     connection.execute(f"CREATE TEMP TABLE documents({definitions})")
-    for part in parts:
-        values = column_values(part)
+    for values in parts:
         for few in batches(len(values[0][2]), INSERTED_AT_ONCE):
             some = [(name, type_, column[few]) for name, type_, column in values]
             sql, parameters = unnest_query(some)
@@ -135,13 +127,7 @@ Typed = tuple[str, Mapping[str, str]]
 """A table or the path of a file, and the DuckDB types of its columns."""
 
 
-def file_columns(connection: duckdb.DuckDBPyConnection, path: Path) -> dict[str, str]:
-    """The columns of a file, name -> DuckDB type."""
-    sql = f"DESCRIBE SELECT * FROM {_read([path])}"
-    return {name: type_ for name, type_, *_ in connection.execute(sql).fetchall()}
-
-
-def _read(paths: Sequence[Path]) -> str:
+def read_parquet(paths: Sequence[Path]) -> str:
     """SQL that reads files; names of folders such as year=2024 are no columns."""
     names = ", ".join(one_file(str(path)) for path in paths)
     return f"read_parquet([{names}], hive_partitioning=false)"
@@ -165,7 +151,7 @@ def documents_query(
     # Files with equal columns are read together, which takes half the time.
     sources = list[Typed]()
     for columns, group in groupby(files, key=lambda file: file[1]):
-        sources.append((_read([path for path, _ in group]), columns))
+        sources.append((read_parquet([path for path, _ in group]), columns))
     if table is not None:
         sources.append(table)
     queries = [_select(source, columns, users) for source, columns in sources]

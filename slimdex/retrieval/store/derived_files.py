@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -63,9 +64,9 @@ def with_columns_again(
 def new_columns(store: DocumentStore, path: Path, rows: range) -> ColumnFile:
     """Write the file of the columns of some rows, derived from the log."""
     parts = (
-        store.part(span.start, span.stop) for span in batches(rows.stop, READ_AT_ONCE, rows.start)
+        store.values(span.start, span.stop) for span in batches(rows.stop, READ_AT_ONCE, rows.start)
     )
-    with store.engine.writing() as connection:
+    with closing(store.engine.cursor()) as connection:
         return write_columns(connection, path, rows, [*store.columns.items()], parts)
 
 

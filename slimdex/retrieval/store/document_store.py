@@ -13,15 +13,15 @@ from typing import Any, TypeVar
 import numpy as np
 
 from slimdex.errors import CorruptError, InputError, UnreadableError, shorten
-from slimdex.indexes.arrays import Rows, union, without
+from slimdex.indexes.arrays import Rows, without
 from slimdex.system.atomic_files import FileRecord
 from slimdex.system.duckdb_library import duckdb, identifier, literal
 from slimdex.system.once import Once, cached_property
 
 from ..documents import Document
-from .columns import Part, column_values, documents_query, part_of, unnest_query
+from .columns import Values, documents_query, unnest_query, values_of
 from .engine import Engine, disk_error, disk_errors, one_line
-from .ids import IDS, IdFile
+from .ids import IDS, NO_IDS, IdFile, hashes_of
 from .log import Log
 from .manifest import Manifest
 from .origins import Origins, read_origins
@@ -45,8 +45,6 @@ Queries read `documents` itself only for those columns, and then without a join.
 SAMPLES = 3
 SAMPLE_CHARACTERS = 40
 """Values of a column that the error for a condition shows, and the characters of each."""
-BEGINNING = 300
-"""Characters of the beginning of a text."""
 AMONG = '"row" BETWEEN ? AND ? AND "row" IN (SELECT unnest(?::BIGINT[]))'
 """A condition on rows, whose parameters `among` returns: files without any of them are skipped."""
 LIVE = '(FROM documents ANTI JOIN gone USING ("row"))'
@@ -66,11 +64,6 @@ def among(rows: Sequence[int] | Rows) -> list[Any]:
     return [first, last, every.tolist()]
 
 
-def _ids_of(manifest: Manifest) -> tuple[object, ...]:
-    """While these are the same, known ids stay valid, and later rows may be added to them."""
-    return manifest.state.files.get(IDS), manifest.state.epoch
-
-
 class DocumentStore:
     """The documents of one commit, which never change; any thread may read.
 
@@ -79,54 +72,43 @@ class DocumentStore:
 
     Attributes
     ----------
+    path : folder of the index.
     columns : the user's: name -> type.
     rows : number of rows.
-    changed_origins : the content of the file of origins.
-    id_file : where documents are, by their ids.
-    later_ids : id -> row of documents after those of the file, as far as they were read: before
-        `later_stop`. The document may be deleted since, but no other row has its id then.
     """
 
-    def __init__(
-        self, engine: Engine, manifest: Manifest, before: DocumentStore | None = None
-    ) -> None:
+    def __init__(self, engine: Engine, manifest: Manifest) -> None:
         # Contents of the commit.
         state = manifest.state
         self.engine = engine
+        self.path = engine.folder
         self.manifest = manifest
         self.rows = state.rows
         self.epoch = state.epoch
         self.columns: Mapping[str, str] = manifest.columns
-        self.origins_file = state.files.get("origins")
 
         # Read when needed, unless the store of an earlier commit has it already.
-        self.changed_origins = Once[Origins]()
-        self.id_file = Once[IdFile]()
-        self.later_ids: Mapping[str, int] = {}
-        self.later_stop = state.id_rows
-        if before is not None:
-            if before.origins_file == self.origins_file:
-                self.changed_origins = before.changed_origins
-            if _ids_of(before.manifest) == _ids_of(manifest):
-                self.id_file = before.id_file
-                self.later_ids = before.later_ids
-                self.later_stop = before.later_stop
+        self._changed_origins = Once[Origins]()
+        self._known_ids: tuple[IdFile, IdFile, int] | None = None
         # Connections of `reading` that no thread uses. A deque[...] would load DuckDB here.
         self._idle: deque[duckdb.DuckDBPyConnection] = deque()
 
     def at_commit(self, manifest: Manifest) -> DocumentStore:
         """Return the documents of a later commit, sharing what is known about ids and origins."""
-        return DocumentStore(self.engine, manifest, self)
-
-    @property
-    def path(self) -> Path:
-        """Folder of the index."""
-        return self.engine.folder
+        later = DocumentStore(self.engine, manifest)
+        old = self.manifest.state
+        new = manifest.state
+        if new.files.get("origins") == old.files.get("origins"):
+            later._changed_origins = self._changed_origins
+        if (new.files.get(IDS), new.epoch) == (old.files.get(IDS), old.epoch):
+            later._known_ids = self._known_ids
+        return later
 
     @property
     def origins(self) -> Origins:
         """The origins that differ from those in the log."""
-        return self.changed_origins.get(lambda: read_origins(self.path, self.origins_file))
+        record = self.manifest.state.files.get("origins")
+        return self._changed_origins.get(lambda: read_origins(self.path, record))
 
     @contextmanager
     def reading(self) -> Iterator[duckdb.DuckDBPyConnection]:
@@ -160,7 +142,7 @@ class DocumentStore:
         # Rows after the files are few: they are in a table.
         later = None
         if state.column_rows < self.rows:
-            values = column_values(self.part(state.column_rows, self.rows))
+            values = self.values(state.column_rows, self.rows)
             sql, parameters = unnest_query(values)
             cursor.execute(f"CREATE TEMP TABLE later_documents AS {sql}", parameters)
             later = ("later_documents", {name: type_ for name, type_, _ in values})
@@ -177,32 +159,28 @@ class DocumentStore:
         with self.reading() as cursor:
             return cursor.execute(sql, list(values)).fetchall()
 
-    def part(self, start: int, stop: int, columns: Mapping[str, str] | None = None) -> Part:
+    def values(self, start: int, stop: int, users: Mapping[str, str] | None = None) -> Values:
         """The columns of the documents that begin at the rows from `start` to before `stop`.
 
-        `columns` are the user's, name -> type; by default those of this commit. Raises
+        `users` are the user's columns, name -> type; by default those of this commit. Raises
         `CorruptError` if a record is damaged.
         """
-        users = columns or self.columns
+        users = users or self.columns
         records = dict(self.records(start, stop))
-        values = list[list[Any]]()
-        for row, record in records.items():
-            values.append(self._parsed(row, record.stored, users.values()))
-        return part_of([*records], [*records.values()], users, values)
-
-    def _still_live(self, rows: Sequence[int] | Rows) -> set[int]:
-        """Return those of these documents that this commit has, except deleted ones."""
-        sorted_rows = union(np.array(rows, dtype=np.int64))
-        committed = sorted_rows[sorted_rows < self.rows]
-        return set(without(committed, self.manifest.deleted).tolist())
+        stored = [
+            self._parsed(row, record.stored, users.values()) for row, record in records.items()
+        ]
+        documents = [record.document for record in records.values()]
+        return values_of([*records], documents, users, stored)
 
     @cached_property
     def log(self) -> Log:
         """The records of the documents, mapped: they stay readable when the files are removed."""
-        return Log(self.path, self.manifest.state.log, self.rows).open()
+        return Log(self.path, self.manifest.state.log, self.rows)
 
     def documents(self, rows: Sequence[int]) -> dict[int, Document]:
         """Read documents by their first rows; raises `CorruptError` if a record is damaged."""
+        self.engine.ensure_open()
         records = self.records_of(rows, [*self.columns])
         return {row: record.document for row, record in records.items()}
 
@@ -224,16 +202,15 @@ class DocumentStore:
     ) -> dict[int, Record]:
         """Parse and check the records of documents, by their first rows."""
         records = {row: self._parsed(row, read_record, each, columns) for row, each in data.items()}
-        self._check_counts({row: record.row_count for row, record in records.items()})
+        rows = np.array([*records], dtype=np.int64)
+        expected = self.manifest.document_rows.counts_of(rows).tolist()
+        for (row, record), count in zip(records.items(), expected, strict=True):
+            if record.row_count != count:
+                raise CorruptError(
+                    f"{self.log.files[0].path}: row {row} has {record.row_count} passages; "
+                    f"expected {count}"
+                )
         return records
-
-    def _check_counts(self, counts: Mapping[int, int]) -> None:
-        """Raise `CorruptError` unless documents, by their first rows, have so many rows."""
-        expected = self.manifest.document_rows.counts_of(np.array([*counts], dtype=np.int64))
-        for (row, count), known in zip(counts.items(), expected.tolist(), strict=True):
-            if count != known:
-                path = self.log.files[0].path
-                raise CorruptError(f"{path}: row {row} has {count} passages; expected {known}")
 
     def _parsed(self, row: int, read: Callable[..., T], *values: Any) -> T:
         """Parse a record; raises `CorruptError` if it is invalid."""
@@ -246,12 +223,11 @@ class DocumentStore:
 
     def contents(self, rows: Rows) -> list[str]:
         """Text to encode of each row: the headings above its passage, then the passage."""
-        firsts = self.manifest.document_rows.documents(rows).tolist()
-        records = self.records_of(sorted({*firsts}))
+        firsts = self.manifest.document_rows.documents(rows)
+        records = self.records_of(np.unique(firsts).tolist())
         contents = {first: record.contents for first, record in records.items()}
-        return [
-            contents[first][row - first] for first, row in zip(firsts, rows.tolist(), strict=True)
-        ]
+        each = zip(firsts.tolist(), rows.tolist(), strict=True)
+        return [contents[first][row - first] for first, row in each]
 
     def rows_where(self, where: str) -> Rows:
         """First rows of the documents that satisfy a DuckDB expression, in order.
@@ -287,84 +263,71 @@ class DocumentStore:
 
     def ids_by_row(self) -> list[str]:
         """Id of the document of each row, including deleted documents."""
-        sql = f'SELECT id FROM {BARE_DOCUMENTS} ORDER BY "row"'
-        ids = [id for (id,) in self.fetch(sql)]
-        rows = self.manifest.document_rows
-        counts = rows.counts_of(rows.first_rows(np.arange(self.rows))).tolist()
-        by_row: list[str] = np.repeat(np.array(ids, dtype=object), counts).tolist()
-        return by_row
+        ids = dict(self.fetch(f'SELECT "row", id FROM {BARE_DOCUMENTS}'))
+        firsts = self.manifest.document_rows.documents(np.arange(self.rows))
+        return [ids[row] for row in firsts.tolist()]
 
     def ids_of(self, rows: Rows) -> list[str]:
         """Ids of documents, given their rows (n,) in ascending order."""
-        return [id for (id,) in self._values_of(rows, "id")]
+        return [id for (id,) in self.select(rows, "id")]
 
-    def beginnings(self, rows: Rows) -> list[tuple[str, str]]:
-        """Ids of documents, and how their texts begin; rows as of `ids_of`."""
-        return self._values_of(rows, f"id, left(text, {BEGINNING})")
+    def select(self, rows: Rows, values: str) -> list[tuple[Any, ...]]:
+        """Select SQL expressions of documents, given their rows as in `ids_of`.
 
-    def _values_of(self, rows: Rows, values: str) -> list[tuple[Any, ...]]:
-        """Select SQL expressions of documents, given their rows as in `ids_of`."""
+        They are of the built-in columns only.
+        """
         sql = f'SELECT {values} FROM {BARE_DOCUMENTS} WHERE {AMONG} ORDER BY "row"'
         return self.fetch(sql, among(rows)) if len(rows) else []
 
-    def live_rows(self, ids: Sequence[str]) -> Rows:
-        """Live rows of the given ids, in order; raises `InputError` for an unknown id."""
-        return np.array(sorted(self.row_by_id(ids).values()), dtype=np.int64)
-
-    def row_by_id(self, ids: Sequence[str]) -> dict[str, int]:
-        """Map ids to their live rows; raises `InputError` if an id is unknown."""
+    def rows_of(self, ids: Sequence[str]) -> Rows:
+        """Live rows (n,) of ids, in their order; raises `InputError` if an id is unknown."""
         known = self.rows_of_ids(ids)
         for id in ids:
             if id not in known:
                 raise InputError(f"unknown id {shorten(id)}; expected the id of a document")
-        return known
+        return np.array([known[id] for id in ids], dtype=np.int64)
 
     def rows_of_ids(self, ids: Sequence[str]) -> dict[str, int]:
         """Map those ids that exist to their live rows."""
-        # Later rows with these ids, and those of the file that may have them: few have other ids,
-        # with equal hashes.
-        known = self._later()
-        later = {row: id for id in ids if (row := known.get(id)) is not None}
-        live = self._still_live([*self._ids_in_file.find(ids), *later])
-        found = self._ids_at(sorted(live - later.keys()))
-        found |= {row: id for row, id in later.items() if row in live}
-        wanted = set(ids)
-        return {id: row for row, id in found.items() if id in wanted}
+        in_file, later = self._ids()
+        found = np.append(in_file.find(ids), later.find(ids))
+        # A forged file may have rows that do not exist.
+        rows = without(found[found < self.rows], self.manifest.deleted)
+        wanted = set(ids)  # a few rows have other ids, with equal hashes
+        return {id: row for row, id in self._ids_at(rows).items() if id in wanted}
 
-    @property
-    def _ids_in_file(self) -> IdFile:
-        """The file of ids, mapped."""
-        record = self.manifest.state.files.get(IDS)
-        return self.id_file.get(lambda: IdFile.read(self.path, record))
+    def _ids(self) -> tuple[IdFile, IdFile]:
+        """Where documents are: those of the file of ids, and later ones, in memory."""
+        state = self.manifest.state
+        if self._known_ids is None:
+            in_file = IdFile.read(self.path, state.files.get(IDS))
+            self._known_ids = in_file, NO_IDS, state.id_rows
 
-    def _later(self) -> Mapping[str, int]:
-        """The row of each id that a live document after the file of ids has."""
-        if self.later_stop < self.rows:
-            rows = self.manifest.document_rows.first_rows(np.arange(self.later_stop, self.rows))
-            ids = self._ids_at(sorted(self._still_live(rows)))
-            self.later_ids = {**self.later_ids, **{id: row for row, id in ids.items()}}
-            self.later_stop = self.rows
-        return self.later_ids
+        # Add the rows since this was read, for this commit or an earlier one.
+        in_file, later, stop = self._known_ids
+        if stop < self.rows:
+            rows = self.manifest.document_rows.first_rows(np.arange(stop, self.rows))
+            later = later.with_later(hashes_of([*self._ids_at(rows).values()]), rows)
+            self._known_ids = in_file, later, self.rows
+        return in_file, later
 
-    def _ids_at(self, rows: Sequence[int]) -> dict[int, str]:
+    def _ids_at(self, rows: Rows) -> dict[int, str]:
         """Map documents, given by their first rows in order, to their ids."""
         if len(rows) <= MOST_FROM_LOG:
             with suppress(CorruptError):  # of a damaged record, columns may have the id
-                return {row: each.document.id for row, each in self.records_of(rows).items()}
-        return dict(zip(rows, self.ids_of(np.array(rows)), strict=True))
+                records = self.records_of(rows.tolist())
+                return {row: record.document.id for row, record in records.items()}
+        return dict(zip(rows.tolist(), self.ids_of(rows), strict=True))
 
-    def with_id_file(self, path: Path) -> FileRecord:
+    def write_ids(self, path: Path) -> FileRecord:
         """Write a file of the ids of all documents."""
-        start = self.manifest.state.id_rows
-        rows = self.manifest.document_rows.first_rows(np.arange(start, self.rows)).tolist()
-        return self._ids_in_file.with_later([*self._ids_at(rows).values()], rows).write(path)
+        in_file, later = self._ids()
+        return in_file.with_later(later.hashes, later.rows).write(path)
 
     def generated_ids(self, prefix: str) -> dict[str, int]:
         """Map generated ids (prefix, colon, number) of live documents to their rows."""
-        rows = self.fetch(
-            f'SELECT id, "row" FROM {LIVE} WHERE starts_with(id, ?)',
-            [f"{prefix}:"],
-        )
+        sql = f'SELECT id, "row" FROM {LIVE} WHERE starts_with(id, ?)'
+        rows = self.fetch(sql, [f"{prefix}:"])
         return {id: row for id, row in rows if id[len(prefix) + 1 :].isdecimal()}
 
     def _origins_where(self, condition: str, values: Sequence[Any]) -> list[tuple[int, str, str]]:
@@ -380,9 +343,8 @@ class DocumentStore:
 
     def of_place(self, place: str, *, deleted: bool = False) -> list[tuple[int, str, str]]:
         """Row, id and origin of the live documents of a place, or also of deleted ones."""
-        documents = self._origins_where(f"{PLACE} = ?", [place])
-        gone = set[int]() if deleted else {*self.manifest.deleted.tolist()}
-        return [document for document in documents if document[0] not in gone]
+        which = "" if deleted else 'AND "row" NOT IN (FROM gone)'
+        return self._origins_where(f"{PLACE} = ? {which}", [place])
 
     def origins_of(self, rows: Sequence[int]) -> Origins:
         """Map documents, given by their first rows, to their origins."""
@@ -394,12 +356,9 @@ class DocumentStore:
         An undo brings these rows back or removes them, but leaves their files as they are. Without
         stamps, the next sync reads all files of these places again.
         """
-        origins = self.origins_of(rows.tolist()).values()
-        without = dict[int, str | None]()
-        for place in {origin.partition("/")[0] for origin in origins if origin}:
-            for row, *_ in self.of_place(place, deleted=True):
-                without[row] = f"{place}/"
-        return without
+        of_same_place = f"{PLACE} IN (SELECT {PLACE} FROM {ORIGINS} WHERE {AMONG})"
+        documents = self._origins_where(of_same_place, among(rows))
+        return {row: f"{origin.partition('/')[0]}/" for row, _, origin in documents}
 
 
 def _examples(cursor: duckdb.DuckDBPyConnection, column: str) -> str:

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import closing, suppress
 from pathlib import Path
 from threading import RLock
 
-from slimdex.errors import CorruptError, InputError
+from slimdex.errors import InputError
 from slimdex.system.duckdb_library import connect, duckdb, literal, one_file
 from slimdex.system.forks import not_inherited
 
-from .columns import file_columns
+from .columns import read_parquet
 from .state import ColumnFile
 from .work_folder import new_work_folder
 
@@ -66,15 +66,6 @@ class Engine:
                 self._connection = self._start()
             return not_inherited(self._connection.cursor())
 
-    @contextmanager
-    def writing(self) -> Iterator[duckdb.DuckDBPyConnection]:
-        """A `cursor` to write a file with; raises `OSError` if the disk fails."""
-        try:
-            with closing(self.cursor()) as cursor:
-                yield cursor
-        except disk_errors() as error:
-            raise disk_error(self.folder, error) from error
-
     def _start(self) -> duckdb.DuckDBPyConnection:
         """Start DuckDB, with access to the folder only."""
         # Spill to a folder of its own: DuckDB names its files by the process's number, which two
@@ -91,23 +82,19 @@ class Engine:
     def columns(self, files: Sequence[ColumnFile]) -> list[dict[str, str]]:
         """The columns of each file, name -> DuckDB type, once its bytes have been checked.
 
-        Raises `CorruptError` if one is missing or damaged, and `OSError` if the disk failed.
+        Raises `CorruptError` if one is missing or damaged, and DuckDB's errors.
         """
         with closing(self.cursor()) as cursor, self._lock:
-            known = self._columns
-            self._columns = {file: known.get(file) or self._read(cursor, file) for file in files}
-            return [*self._columns.values()]
-
-    def _read(self, cursor: duckdb.DuckDBPyConnection, file: ColumnFile) -> dict[str, str]:
-        """Check a file, and read its columns."""
-        file.check(self.folder)
-        path = self.folder.absolute() / file.name
-        try:
-            return file_columns(cursor, path)
-        except duckdb.Error as error:
-            if isinstance(error, disk_errors()):
-                raise disk_error(path, error) from error
-            raise CorruptError(f"{path}: no file of columns ({one_line(error)})") from error
+            columns = dict[ColumnFile, dict[str, str]]()
+            for file in files:
+                columns[file] = self._columns.get(file, {})
+                if not columns[file]:
+                    file.check(self.folder)
+                    source = read_parquet([self.folder.absolute() / file.name])
+                    described = cursor.execute(f"DESCRIBE FROM {source}").fetchall()
+                    columns[file] = {name: type_ for name, type_, *_ in described}
+            self._columns = columns
+            return [*columns.values()]
 
     def restart(self) -> None:
         """Let the next `cursor` start DuckDB again; threads that read go on in the earlier one."""

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from slimdex.indexes.arrays import Rows
 from slimdex.system.atomic_files import FileRecord, publish
 
 IDS = "ids"
@@ -42,27 +43,25 @@ class IdFile:
         count = len(table) // 2
         return cls(table[:count], table[count:])
 
-    def with_later(self, ids: Sequence[str], rows: Sequence[int]) -> IdFile:
-        """Return these ids and those of later documents."""
-        hashes = np.append(self.hashes, hashes_of(ids))
-        all_rows = np.append(self.rows, np.array(rows, dtype=NUMBER))
+    def with_later(self, hashes: NDArray[np.uint32], rows: NDArray[np.integer]) -> IdFile:
+        """Return these and later ones, in any order."""
+        hashes = np.append(self.hashes, hashes)
         order = np.argsort(hashes, kind="stable")
-        return IdFile(hashes[order], all_rows[order])
+        return IdFile(hashes[order], np.append(self.rows, rows.astype(NUMBER))[order])
 
     def write(self, path: Path) -> FileRecord:
         """Write a file."""
         table = np.stack([self.hashes, self.rows])
         return publish(path, lambda new: new.write_bytes(table.tobytes()))
 
-    def find(self, ids: Sequence[str]) -> list[int]:
-        """Rows, in order, of the documents that may have one of these ids: a few may not."""
+    def find(self, ids: Sequence[str]) -> Rows:
+        """Rows (n,), in order, of the documents that may have one of these ids: a few may not."""
         hashes = np.unique(hashes_of(ids))
         starts = np.searchsorted(self.hashes, hashes, "left")
-        stops = np.searchsorted(self.hashes, hashes, "right")
-        found = set[int]()
-        for start, stop in zip(starts.tolist(), stops.tolist(), strict=True):
-            found.update(self.rows[start:stop].tolist())
-        return sorted(found)
+        counts = np.searchsorted(self.hashes, hashes, "right") - starts
+        firsts = np.cumsum(counts) - counts
+        positions = np.repeat(starts - firsts, counts) + np.arange(counts.sum())
+        return np.sort(self.rows[positions].astype(np.int64))
 
 
 NO_IDS = IdFile(np.zeros(0, NUMBER), np.zeros(0, NUMBER))

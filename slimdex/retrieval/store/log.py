@@ -30,7 +30,6 @@ from slimdex.errors import CorruptError, InputError
 from slimdex.indexes.arrays import Rows
 from slimdex.indexes.vectors.vector_file import check_length
 from slimdex.system.append_only import AppendOnlyFile, appending
-from slimdex.system.once import cached_property
 
 from .state import LogFiles
 
@@ -159,7 +158,8 @@ class Log:
 
     Bytes beyond the committed size, left by an interrupted append, are ignored and overwritten.
 
-    Raises `CorruptError` if a file is missing or too short.
+    The maps stay readable when the files are removed. Raises `CorruptError` if a file is missing or
+    too short.
 
     >>> import tempfile
     >>> empty = Log(Path(tempfile.mkdtemp()), LogFiles("documents", "offsets"), 0)
@@ -176,25 +176,11 @@ class Log:
         self._folder = folder
         self.files = log_files(folder, files)
         self._log, self._offsets = self.files
-        for file in self.files:
-            file.check()
-
-    @cached_property
-    def _maps(self) -> tuple[mmap.mmap | bytes, mmap.mmap | bytes]:
-        log = self._log.map()
+        self._maps = [file.map() for file in self.files]
+        self._entries = memoryview(self._maps[1]).cast("q")  # the numbers of all entries
+        log = self._maps[0]
         if isinstance(log, mmap.mmap) and hasattr(mmap, "MADV_RANDOM"):
             log.madvise(mmap.MADV_RANDOM)  # hits are scattered: avoid read-ahead of 128 KiB
-        return log, self._offsets.map()
-
-    @cached_property
-    def _entries(self) -> memoryview[int]:
-        """The numbers of all entries, mapped."""
-        return memoryview(self._maps[1]).cast("q")
-
-    def open(self) -> Log:
-        """Map both files, so that they remain readable when deleted; return self."""
-        _ = self._maps
-        return self
 
     def append(self, blocks: Iterable[PackedBlock]) -> Log:
         """Append records durably; return the longer log, leaving this one unchanged.
@@ -272,7 +258,7 @@ class Log:
         for file, mapped in zip(self.files, self._maps, strict=True):
             check_length(mapped, file.path)
 
-        log, _ = self._maps
+        log = self._maps[0]
         start = last.stop
         is_next = row == last.rows.stop
         if not is_next:

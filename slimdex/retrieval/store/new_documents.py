@@ -20,7 +20,7 @@ from slimdex.system.unicode_text import check_unicode
 
 from ..column_types import storable, widen
 from ..documents import BUILT_IN_COLUMNS, Document, check_columns
-from .columns import Part, part_of
+from .columns import Values, values_of
 from .log import PackedBlock, pack
 from .passages import DocumentRows
 from .record import Record
@@ -139,13 +139,13 @@ class NewDocuments:
             for text in record.contents:
                 yield record.document.id, text
 
-    def part(self, first: int, columns: Mapping[str, str]) -> Part:
+    def values(self, first: int, columns: Mapping[str, str]) -> Values:
         """The columns of these documents, if rows are added from `first` on.
 
         `columns` are the user's columns with their types.
         """
-        values = [record.stored(columns.values()) for record in self.records]
-        return part_of(self.rows(first).tolist(), self.records, columns, values)
+        stored = [record.stored(columns.values()) for record in self.records]
+        return values_of(self.rows(first).tolist(), self.documents, columns, stored)
 
     @property
     def longest_bytes(self) -> int:

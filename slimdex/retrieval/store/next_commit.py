@@ -8,9 +8,11 @@ state, after 2 the new one.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import replace
 from typing import Any, Literal
+
+import numpy as np
 
 from slimdex.errors import CorruptError, SlimdexError
 from slimdex.indexes.arrays import NO_ROWS, Rows, merge_rows, without
@@ -25,7 +27,7 @@ from .manifest import NO_CHECKSUM, Manifest, append_only_files
 from .new_documents import NO_DOCUMENTS, NewDocuments
 from .origins import write_origins
 from .passages import DocumentRows
-from .row_flags import RowSets, deletion_entries, flag_files
+from .row_flags import DELETION, RowSets, flag_files
 from .snapshot import Snapshot
 from .state import LONGEST_TRAILING, MOST_TRAILING, Before, ColumnFile, State
 
@@ -147,7 +149,7 @@ class Change:
         flags, deletions = flag_files(self.path, old.state)
         if old.state.rows < state.rows:
             flags.append(row_sets.flags(old.state.rows, state.rows))
-        entries = deletion_entries(deleted, restored)
+        entries = np.concatenate([deleted, ~restored]).astype(DELETION)
         if len(entries):
             deletions.append(entries.tobytes())
         state = replace(state, deletion_count=old.state.deletion_count + len(entries))
@@ -192,15 +194,15 @@ class Change:
     def _new_columns(self, state: State, first: int) -> ColumnFile:
         """Write the columns of the rows from `first` on, of which the log has the first ones."""
         store = self.base.store
-        parts = [self.new.part(store.rows, self.columns)]
+        parts = [self.new.values(store.rows, self.columns)]
         if first < store.rows:
-            parts.insert(0, store.part(first, store.rows, self.columns))
+            parts.insert(0, store.values(first, store.rows, self.columns))
 
         # Columns that none of these documents has are left out.
-        used = {name for _, _, columns in parts for name, *_ in columns}
+        used = {name for columns in parts for name, *_ in columns}
         users = [(name, type_) for name, type_ in self.columns.items() if name in used]
         path = self.path / state.new_name("columns")
-        with store.engine.writing() as connection:
+        with closing(store.engine.cursor()) as connection:
             return write_columns(connection, path, range(first, state.rows), users, parts)
 
     def _with_origins(self, state: State) -> State:
@@ -233,7 +235,7 @@ class Change:
         if not is_outgrown(state.id_rows, state.rows):
             return manifest
         store = self.base.store.at_commit(manifest)
-        record = store.with_id_file(self.path / state.new_name(IDS))
+        record = store.write_ids(self.path / state.new_name(IDS))
         files = state.files | {IDS: record}
         return replace(manifest, state=replace(state, files=files, id_rows=state.rows))
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from slimdex.indexes.arrays import Rows, from_row, without
+from slimdex.indexes.arrays import Rows
 
 from ..documents import Part, part_fault
 
@@ -38,11 +38,6 @@ class DocumentRows:
         if len(starts) and not starts[0]:
             raise ValueError(f"row {first}; expected it to begin a document")
         return cls(first + starts - 1, stops - starts + 1)
-
-    def continued(self, start: int = 0) -> Rows:
-        """Rows that continue a document, from row `start` on, which begins one."""
-        firsts = from_row(self.firsts, start)
-        return without(self.all_rows(firsts), firsts)
 
     @property
     def is_one_each(self) -> bool:
@@ -86,17 +81,6 @@ class DocumentRows:
             is_cut = self.firsts[position] == documents
             counts[is_cut] = self.counts[position[is_cut]]
         return counts
-
-    def number(self, rows: Rows) -> int:
-        """Number of documents, given all rows of each."""
-        # `counts_of` has n for a document's first row and 1 for each later row: 2n - 1 in total.
-        return 2 * len(rows) - int(self.counts_of(rows).sum())
-
-    def number_before(self, row: int) -> int:
-        """Number of documents before a row, which is a document's first row or the end."""
-        # Count one row of each document with several rows.
-        cut = np.searchsorted(self.firsts, row)
-        return row + int(cut) - int(self.counts[:cut].sum())
 
     def with_later(self, later: DocumentRows) -> DocumentRows:
         """Return these documents and later ones."""

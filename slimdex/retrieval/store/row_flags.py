@@ -7,7 +7,7 @@ So a commit takes as long with ten million rows as with a thousand.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +24,7 @@ CONTINUES = 1
 TEXTLESS = 2
 """Flags of a row: it continues the document of the row before; its document has no text."""
 DELETION = np.dtype("<i8")
+"""An entry of the file of deletions."""
 
 
 @dataclass(frozen=True)
@@ -44,24 +45,20 @@ class RowSets:
         """The flags of the rows from `start` to before `stop`."""
         flags = np.zeros(stop - start, dtype=np.uint8)
         flags[from_row(self.textless, start) - start] |= TEXTLESS
-        continued = self.documents.continued(start) - start
-        flags[continued] |= CONTINUES
+        rows = np.arange(start, stop)
+        flags[self.documents.documents(rows) != rows] |= CONTINUES
         return flags.tobytes()
 
-    def with_flags(self, start: int, flags: NDArray[np.uint8]) -> RowSets:
-        """Return these sets with the flags of the rows from `start` on, which they lack."""
+    def with_later(self, start: int, flags: NDArray[np.uint8], entries: Rows) -> RowSets:
+        """Return these sets with flags of the rows from `start` on, and later deletions."""
+        deleted, restored = _changes(entries)
         textless = start + np.flatnonzero(flags & TEXTLESS)
-        documents = self.documents.with_later(DocumentRows.of_flags((flags & CONTINUES) > 0, start))
-        return replace(self, textless=np.append(self.textless, textless), documents=documents)
-
-    def with_deletions(self, entries: Rows) -> RowSets:
-        """Return these sets after some entries of the file of deletions."""
-        # Of several entries of a row, the last one counts.
-        rows = np.where(entries < 0, ~entries, entries)
-        distinct, last = np.unique(rows[::-1], return_index=True)
-        is_deleted = entries[::-1][last] >= 0
-        deleted = merge_rows(self.deleted, distinct[is_deleted])
-        return replace(self, deleted=without(deleted, distinct[~is_deleted]))
+        documents = DocumentRows.of_flags((flags & CONTINUES) > 0, start)
+        return RowSets(
+            deleted=without(merge_rows(self.deleted, deleted), restored),
+            textless=np.append(self.textless, textless),
+            documents=self.documents.with_later(documents),
+        )
 
 
 NO_ROW_SETS = RowSets()
@@ -93,10 +90,10 @@ def read_row_sets(
             start = old.rows
             count = old.deletion_count
     flags, deletions = flag_files(folder, state)
+    new = np.frombuffer(flags.read(start), dtype=np.uint8)
+    entries = np.frombuffer(deletions.read(count * DELETION.itemsize), dtype=DELETION)
     try:
-        known = known.with_flags(start, np.frombuffer(flags.read(start), dtype=np.uint8))
-        entries = np.frombuffer(deletions.read(count * DELETION.itemsize), dtype=DELETION)
-        known = known.with_deletions(entries.astype(np.int64))
+        known = known.with_later(start, new, entries)
     except ValueError as error:
         raise CorruptError(f"{flags.path}: {error}") from error
     if len(known.deleted) and known.deleted[-1] >= state.rows:
@@ -110,16 +107,12 @@ def changed_since(folder: Path, state: State, start: int) -> tuple[Rows, Rows]:
     Both are in order; a row that was deleted and came back is in neither.
     """
     _, deletions = flag_files(folder, state)
-    data = deletions.read(start * DELETION.itemsize)
-    entries = np.frombuffer(data, dtype=DELETION).astype(np.int64)
-    rows = np.where(entries < 0, ~entries, entries)
-    distinct, first = np.unique(rows, return_index=True)
-    _, last = np.unique(rows[::-1], return_index=True)
-    was_live = entries[first] >= 0
-    is_live = entries[::-1][last] < 0
-    return distinct[was_live & ~is_live], distinct[~was_live & is_live]
+    return _changes(np.frombuffer(deletions.read(start * DELETION.itemsize), dtype=DELETION))
 
 
-def deletion_entries(deleted: Rows, restored: Rows) -> NDArray[np.int64]:
-    """The entries of a commit that deletes some rows, and restores others."""
-    return np.concatenate([deleted, ~restored]).astype(DELETION)
+def _changes(entries: Rows) -> tuple[Rows, Rows]:
+    """Rows that some entries delete, and rows that they bring back, both in order."""
+    # The entries of a row alternate: if there are as many of both kinds, nothing changes.
+    rows, positions = np.unique(np.where(entries < 0, ~entries, entries), return_inverse=True)
+    changes = np.bincount(positions, weights=np.where(entries < 0, -1, 1))
+    return rows[changes > 0], rows[changes < 0]

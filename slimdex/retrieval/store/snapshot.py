@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import replace
 from threading import RLock
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,19 +22,12 @@ from slimdex.system.once import Once, cached_property
 from ..documents import Document, passage_content
 from ..lexical.code_files import CodeFile
 from ..lexical.word_index import WordIndex
-from .column_facts import arrow_table
 from .document_store import DocumentStore
-from .engine import Engine
 from .index_files import load_index
-from .log import Log
 from .manifest import Manifest
-from .passages import DocumentRows
 from .row_flags import changed_since
 from .state import State
-from .where.validation import may_read_clock
-
-if TYPE_CHECKING:
-    import pyarrow
+from .where.validation import CLOCK
 
 READ_AT_ONCE = 1024
 MOST_CONDITIONS = 8
@@ -55,48 +47,57 @@ def _mean_files(state: State) -> tuple[Any, ...]:
     return state.settings, state.norms, state.files.get("moments"), state.files.get("rescorer")
 
 
-@dataclass(frozen=True)
 class Snapshot:
     """An immutable state, whose documents and index are opened on first use.
 
     Files that are open stay readable when later commits remove them. Opening one that has been
     removed raises `CorruptError` or `OSError`: see `Index.read`.
+
+    Attributes
+    ----------
+    path : the index's folder.
+    state : the committed state.
+    columns : the user's columns: name -> type, of `column_types`.
+    deleted : rows of deleted documents, in order.
+    document_rows : which documents have several rows, and which rows these are.
     """
 
-    manifest: Manifest
-    store: DocumentStore
-    _loaded: Once[ReducedIndex] = field(default_factory=Once)
-    _words: Once[WordIndex] = field(default_factory=Once)
-    _mean_rows: Once[NDArray[np.float32]] = field(default_factory=Once)
-    _loading: RLock = field(default_factory=RLock)
+    def __init__(self, store: DocumentStore) -> None:
+        self.store = store
+        self.manifest = store.manifest
+        self.path = store.path
+        self.state = self.manifest.state
+        self.columns = self.manifest.columns
+        self.deleted = self.manifest.deleted
+        self.document_rows = self.manifest.document_rows
 
-    @classmethod
-    def of(cls, engine: Engine, manifest: Manifest) -> Snapshot:
-        """Make a snapshot with nothing loaded yet."""
-        return cls(manifest, DocumentStore(engine, manifest))
+        # Read when needed, unless an earlier snapshot has it already.
+        self._loaded = Once[ReducedIndex]()
+        self._words = Once[WordIndex]()
+        self._mean_rows = Once[NDArray[np.float32]]()
+        self._code_files = Once[dict[int, CodeFile]]()
+        self._matches = dict[str, NDArray[np.uint8]]()  # a bit for each row: whether it matches
+        self._loading = RLock()
 
     def at_commit(self, manifest: Manifest, index: ReducedIndex | None = None) -> Snapshot:
         """Return the snapshot of a later commit, with what is in memory and still valid.
 
         `index` is that of the later commit, if that is in memory.
         """
+        later = Snapshot(self.store.at_commit(manifest))
         old = self.state
         new = manifest.state
         with suppress(OSError, CorruptError):  # loaded when it is needed
-            index = self._index_at(new) if index is None else index
-            if index is not None:
-                index.map()
+            later._loaded.value = self._index_at(new) if index is None else index
+            if later._loaded.value is not None:
+                later._loaded.value.map()
 
         # Keep what is in memory if nothing that it depends on has changed.
-        has_same_words = (new.words, new.rows) == (old.words, old.rows)
-        has_same_mean = _mean_files(new) == _mean_files(old)
-        return Snapshot(
-            manifest,
-            self.store.at_commit(manifest),
-            _loaded=Once(index),
-            _words=self._words if has_same_words else Once(),
-            _mean_rows=self._mean_rows if has_same_mean else Once(),
-        )
+        if (new.words, new.rows) == (old.words, old.rows):
+            later._words = self._words
+        if _mean_files(new) == _mean_files(old):
+            later._mean_rows = self._mean_rows
+        return later
 
     def _index_at(self, new: State) -> ReducedIndex | None:
         """The index in memory, with the rows that later commits have added.
@@ -114,42 +115,15 @@ class Snapshot:
             return index
         return index.with_rows_of(new.vector_file(self.path), new.norm_file(self.path))
 
-    @property
-    def path(self) -> Path:
-        """The index's folder."""
-        return self.store.path
-
-    @property
-    def state(self) -> State:
-        """The committed state."""
-        return self.manifest.state
-
-    @property
-    def deleted(self) -> Rows:
-        """Rows of deleted documents, in order."""
-        return self.manifest.deleted
-
-    @property
-    def columns(self) -> Mapping[str, str]:
-        """The user's columns: name -> type, of `column_types`."""
-        return self.manifest.columns
-
-    @property
-    def document_rows(self) -> DocumentRows:
-        """Which documents have several rows, and which rows these are."""
-        return self.manifest.document_rows
-
     def __len__(self) -> int:
-        return self._count
-
-    @cached_property
-    def _count(self) -> int:
-        return self.document_rows.number_before(self.state.rows) - self.deleted_count
+        """Number of documents."""
+        several = self.document_rows.counts
+        return self.state.rows - int(several.sum()) + len(several) - self.deleted_count
 
     @cached_property
     def deleted_count(self) -> int:
         """Deleted documents that still take space."""
-        return self.document_rows.number(self.deleted)
+        return len(self.document_rows.first_rows(self.deleted))
 
     @property
     def unfinished(self) -> str:
@@ -198,20 +172,6 @@ class Snapshot:
         """Rows that a search by meaning can find."""
         return self.state.encoded - len(self.hidden_vectors)
 
-    def check_files(self) -> None:
-        """Raise `CorruptError` if a file of this state is missing or too short; reads no contents.
-
-        Maps of files that were deleted stay readable, so searches may still succeed.
-        """
-        state = self.state
-        for record in (*state.files.values(), *state.column_files):
-            record.check_size(self.path)
-        state.vector_file(self.path)
-        state.norm_file(self.path)
-        Log(self.path, state.log, state.rows)
-        if self.words is not None:
-            self.words.check_files(deleted=True)
-
     def searchable_rows(self) -> Rows:
         """The rows that a search by meaning can find, in order."""
         return without(np.arange(self.state.encoded), self.hidden_vectors)
@@ -230,43 +190,25 @@ class Snapshot:
 
     def _open_words(self) -> WordIndex:
         """Open the lexical index, and add the last rows that it lacks, in memory."""
-        late = list[tuple[str, str]]()
-        for _, record in self.store.records(self.state.lexical_rows):
-            late += [(record.document.id, text) for text in record.contents]
+        records = self.store.records(self.state.lexical_rows)
+        late = [(each.document.id, text) for _, each in records for text in each.contents]
         words = WordIndex.open(self.path / str(self.state.words), late)
         if faults := words.count_faults(self.state.rows):
             raise CorruptError(f"{faults[0]}; `slimdex repair {self.path}` rebuilds it")
         return words
-
-    @property
-    def is_mostly_code(self) -> bool:
-        """Whether at least half of the rows are source code, as the lexical index counts them."""
-        words = self.words
-        return words is not None and 0 < len(words) <= 2 * words.code_count
 
     def code_files(self, documents: Sequence[int]) -> list[CodeFile]:
         """Names and definitions of documents of source code, given by their first rows.
 
         The results of the last calls are remembered.
         """
-        cache = self._code_files
-        files = dict[int, CodeFile]()
-        for row in documents:
-            file = cache.get(row)  # one look-up, since other threads may clear the cache
-            if file is not None:
-                files[row] = file
+        files = self._code_files.get(dict)
         missing = [row for row in documents if row not in files]
-        for row, document in self.documents(missing).items():
+        for row, document in self.store.documents(missing).items():
             files[row] = CodeFile.of(document)
-
-        if len(cache) > MOST_CODE_FILES:
-            cache.clear()
-        cache.update(files)
+        if len(files) > MOST_CODE_FILES:
+            self._code_files.value = None  # other threads may still use it
         return [files[row] for row in documents]
-
-    @cached_property
-    def _code_files(self) -> dict[int, CodeFile]:
-        return {}
 
     @property
     def index(self) -> ReducedIndex:
@@ -281,30 +223,16 @@ class Snapshot:
         index.map()
         return index
 
-    def documents(self, rows: Sequence[int]) -> dict[int, Document]:
-        """Documents by their first row."""
-        self.store.engine.ensure_open()
-        return self.store.documents(rows)
-
     def every_document(self) -> Iterator[Document]:
         """Iterate over the documents, in the order of their rows."""
         rows = self.live_documents()
         for part in batches(len(rows), READ_AT_ONCE):
-            documents = self.documents(rows[part].tolist())
+            documents = self.store.documents(rows[part].tolist())
             yield from (documents[int(row)] for row in rows[part])
-
-    def row_of(self, id: str) -> int:
-        """First row of a document; raises `InputError` if its id is unknown."""
-        return self.store.row_by_id([id])[id]
-
-    def rows_of(self, ids: Sequence[str]) -> list[int]:
-        """First rows of these ids, in their order; raises `InputError` if an id is unknown."""
-        rows = self.store.row_by_id(ids)
-        return [rows[id] for id in ids]
 
     def of_ids(self, ids: Sequence[str], *, vectors: bool = False) -> list[Document]:
         """Documents of these ids, in their order; raises `InputError` if an id is unknown."""
-        return self.documents_at(self.rows_of(ids), vectors=vectors)
+        return self.documents_at(self.store.rows_of(ids), vectors=vectors)
 
     def of_condition(
         self,
@@ -317,7 +245,7 @@ class Snapshot:
         """Documents that match a condition, in the order of their rows; or a page, by their ids."""
         is_page = limit is not None or after
         rows = self.page(where, limit, after) if is_page else self.rows_where(where)
-        return self.documents_at(rows.tolist(), vectors=vectors)
+        return self.documents_at(rows, vectors=vectors)
 
     def page(self, where: str | None, limit: int | None, after: str) -> Rows:
         """First rows of the first documents after an id that match a condition, ordered by id.
@@ -327,33 +255,32 @@ class Snapshot:
         rows = self.store.rows_after(after)
         return rows[contains(self.rows_where(where), rows)][:limit]
 
-    def documents_at(self, rows: Sequence[int], *, vectors: bool = False) -> list[Document]:
+    def documents_at(self, rows: Rows, *, vectors: bool = False) -> list[Document]:
         """Documents given by their first rows, in this order, with their vectors if `vectors`."""
-        documents = self.documents(rows)
-        if vectors and rows:
-            if self.document_rows.all_rows(np.unique(rows))[-1] >= self.state.encoded:
+        documents = self.store.documents(rows.tolist())
+        if vectors and len(rows):
+            firsts = np.unique(rows)
+            all_rows = self.document_rows.all_rows(firsts)
+            if all_rows[-1] >= self.state.encoded:
                 self.check_encoded()
             # Read all vectors at once, then split them: a document has a vector for each of its
             # rows.
-            firsts = np.unique(rows)
-            X = self.index.vectors.take(self.document_rows.all_rows(firsts))
+            X = self.index.vectors.take(all_rows)
             ends = np.cumsum(self.document_rows.counts_of(firsts))[:-1]
             for first, passage_vectors in zip(firsts.tolist(), np.split(X, ends), strict=True):
                 documents[first] = replace(documents[first], vectors=passage_vectors)
-        return [documents[row] for row in rows]
+        return [documents[row] for row in rows.tolist()]
 
     def texts(self, rows: Rows) -> list[str]:
         """Title and text of each row's passage, or of its document if that is not cut."""
-        firsts = self.document_rows.documents(rows).tolist()
-        documents = self.documents(sorted({*firsts}))
-        texts = []
-        for first, row in zip(firsts, rows.tolist(), strict=True):
-            texts.append(passage_content(documents[first], row - first))
-        return texts
+        firsts = self.document_rows.documents(rows)
+        documents = self.store.documents(np.unique(firsts).tolist())
+        each = zip(firsts.tolist(), rows.tolist(), strict=True)
+        return [passage_content(documents[first], row - first) for first, row in each]
 
-    def vectors(self, rows: int | None = None) -> VectorFile:
-        """The encoder's vectors on disk, or the first `rows` of them."""
-        return self.state.vector_file(self.path, rows)
+    def vectors(self) -> VectorFile:
+        """The encoder's vectors on disk."""
+        return self.state.vector_file(self.path)
 
     def moments(self) -> Moments:
         """The moments of the live documents' vectors, without those of empty texts."""
@@ -404,10 +331,6 @@ class Snapshot:
         means: NDArray[np.float32] = np.vecdot(rescorer.probes(queries).vectors, mean_row)
         return means
 
-    def arrow(self, rows: Rows) -> pyarrow.Table:
-        """Id, title, text and the user's columns of documents by their first rows, in order."""
-        return arrow_table(self.store, rows)
-
     def rows_where(self, where: str | None) -> Rows:
         """First rows of the live documents that match a condition, in order; None matches all."""
         if where is None:
@@ -425,14 +348,9 @@ class Snapshot:
         if known is not None:
             return np.flatnonzero(np.unpackbits(known, count=total).view(np.bool_))
         rows = self.store.rows_where(where)
-        if may_read_clock(where):
+        if CLOCK.search(where):
             return rows
         if len(self._matches) >= MOST_CONDITIONS:
             self._matches.clear()
         self._matches[where] = np.packbits(np.bincount(rows, minlength=total).astype(np.bool_))
         return rows
-
-    @cached_property
-    def _matches(self) -> dict[str, NDArray[np.uint8]]:
-        """The last conditions, each with a bit for each row: whether it matches."""
-        return {}

@@ -24,7 +24,7 @@ from slimdex.system.index_names import MANIFEST
 from slimdex.system.progress import progress
 
 from .derived_files import word_faults
-from .document_store import READ_AT_ONCE
+from .document_store import READ_AT_ONCE, DocumentStore
 from .engine import Engine
 from .manifest import Manifest, append_only_files
 from .record import read_record
@@ -218,4 +218,4 @@ def _copy(folder: Path, manifest: Manifest, new: Path) -> list[str]:
     # The copy is complete once it has a manifest; then it is verified.
     publish(new / MANIFEST, manifest.write)
     with closing(Engine(new)) as engine:
-        return index_faults(Snapshot.of(engine, manifest))
+        return index_faults(Snapshot(DocumentStore(engine, manifest)))

@@ -62,7 +62,7 @@ def test_every_passage_is_there_as_it_is_ranked(empty: Server, index: Path) -> N
         numbers = {d.id: max(len(d.passages), 1) for d in documents}
         assert set(found) == {f"{i}:{id}" for id, count in numbers.items() for i in range(count)}
         assert done.sent == done.rows == len(found) == sum(numbers.values()) > COUNT
-        rows = np.array([snapshot.row_of("d30"), snapshot.row_of("d8")])
+        rows = snapshot.store.rows_of(["d30", "d8"])
         metric, vectors = snapshot.index.metric, snapshot.vectors().take(rows)
         assert metric is not None
         probe = metric.rescorer.probes(vectors[:1])

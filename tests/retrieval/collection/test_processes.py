@@ -89,7 +89,7 @@ def test_a_snapshot_stays_readable_after_later_commits(tmp_path: Path) -> None:
         assert other.compact() == 16
         assert one.count("n < 20") == 10
         assert snapshot.rows_where("n < 20").tolist() == before == [*range(20)]
-        assert snapshot.documents([3])[3].metadata == {"n": 3}
+        assert snapshot.store.documents([3])[3].metadata == {"n": 3}
         assert [each.id for each in snapshot.every_document()] == [str(n) for n in range(30)]
         assert one.get("1").metadata == {"n": 0.5, "m": 1}
 

@@ -134,7 +134,7 @@ def test_a_call_during_which_it_is_restored_starts_over(path: Path, tmp_path: Pa
             if len(seen) == 1:
                 by_files(copy, path)
                 changed(path, lambda c: c.add(documents("b", 20)))
-            return [hit.id for hit in snapshot.documents(snapshot.live_documents()).values()]
+            return [hit.id for hit in snapshot.store.documents(snapshot.live_documents()).values()]
 
         assert opened.index.read(read) == [
             each.id for each in documents("x", 30) + documents("b", 20)

@@ -122,6 +122,6 @@ def test_an_id_that_others_delete_before_the_turn_is_unknown(tmp_path: Path) -> 
         with other.index.change() as change:
             deleting = pool.submit(collection.delete, ["4"])
             wait_until(deleting.running)
-            commit_deletion(change, change.base.store.live_rows(["4"]))
+            commit_deletion(change, change.base.store.rows_of(["4"]))
         with pytest.raises(InputError, match="unknown id '4'"):
             deleting.result()

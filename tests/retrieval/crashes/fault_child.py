@@ -19,6 +19,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import numpy as np
+
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.cli.errors import user_message
 from slimdex.retrieval.collection import Collection
@@ -100,7 +102,9 @@ def in_step(documents: list[Document], gone: list[str]) -> Change:
             del m[id]
 
     return Change(
-        lambda c: add(c.index, Addition(documents, missing=lambda store: store.live_rows(gone))),
+        lambda c: add(
+            c.index, Addition(documents, missing=lambda store: np.unique(store.rows_of(gone)))
+        ),
         model,
     )
 

@@ -158,7 +158,7 @@ def test_an_addition_writes_what_it_writes_without_preparation(
                     [each.read_bytes() for each in path.glob("documents-*")],
                     [each.read_bytes() for each in path.glob("offsets-*")],
                     repr(snapshot.store.fetch('FROM documents ORDER BY "row"')),
-                    repr(snapshot.documents(rows)),
+                    repr(snapshot.store.documents(rows)),
                     snapshot.store.ids_by_row(),
                     snapshot.columns,
                 ]

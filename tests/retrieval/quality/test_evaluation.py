@@ -31,7 +31,7 @@ from slimdex.retrieval.quality.labels import (
     read_qrels,
 )
 from slimdex.retrieval.quality.query_pools import CLOZE, document_pool
-from slimdex.retrieval.store.snapshot import Snapshot
+from slimdex.retrieval.store.document_store import DocumentStore
 from tests.conftest import Copies
 from tests.encoders import WordEncoder
 from tests.slow import slow
@@ -203,16 +203,16 @@ def test_times_include_what_their_names_say(
             now += 0.007 * len(texts)
             return super().encode(texts)
 
-    stored = Snapshot.documents
+    stored = DocumentStore.documents
 
-    def slow_documents(snapshot: Snapshot, rows: Sequence[int]) -> dict[int, Document]:
+    def slow_documents(store: DocumentStore, rows: Sequence[int]) -> dict[int, Document]:
         nonlocal now
         now += 0.003
-        return stored(snapshot, rows)
+        return stored(store, rows)
 
     collection = Collection.create(tmp_path / "x", SlowEncoder())
     collection.add(docstrings[:300])
-    monkeypatch.setattr(Snapshot, "documents", slow_documents)
+    monkeypatch.setattr(DocumentStore, "documents", slow_documents)
     monkeypatch.setattr(evaluation, "perf_counter", lambda: now)
     report = evaluate_self(collection.index, sample=20)
     index, exact = report["index"], report["exact"]

@@ -14,7 +14,7 @@ from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.ingest.repairing import repair, verify
 from slimdex.retrieval.store import ids
-from slimdex.retrieval.store.ids import NO_IDS, IdFile
+from slimdex.retrieval.store.ids import NO_IDS, IdFile, hashes_of
 from tests.chance import CHANCE
 from tests.encoders import WordEncoder
 
@@ -23,14 +23,16 @@ from tests.encoders import WordEncoder
 def test_a_file_finds_all_rows_of_ids(commits: list[list[str]], wanted: list[str]) -> None:
     file, every = NO_IDS, list[str]()
     for new in commits:
-        file = file.with_later(new, range(len(every), len(every) + len(new)))
+        rows = np.arange(len(every), len(every) + len(new))
+        file = file.with_later(hashes_of(new), rows)
         every += new
-    assert file.find(wanted) == [row for row, id in enumerate(every) if id in wanted]
+    assert file.find(wanted).tolist() == [row for row, id in enumerate(every) if id in wanted]
     assert np.all(file.hashes[:-1] <= file.hashes[1:])
 
 
 def test_a_file_that_is_read_back_is_the_same(tmp_path: Path) -> None:
-    file = NO_IDS.with_later([str(n) for n in range(100)], range(100))
+    hashes = hashes_of([str(n) for n in range(100)])
+    file = NO_IDS.with_later(hashes, np.arange(100))
     read = IdFile.read(tmp_path, file.write(tmp_path / "ids-000001.bin"))
     assert read.hashes.tolist() == file.hashes.tolist()
     assert read.rows.tolist() == file.rows.tolist()
@@ -77,7 +79,7 @@ def test_every_reader_finds_documents_by_their_ids(
             for snapshot, expected in older:
                 found = snapshot.store.rows_of_ids(names)
                 assert found.keys() == expected.keys()
-                documents = snapshot.documents([*found.values()])
+                documents = snapshot.store.documents([*found.values()])
                 assert {each.id: each.text for each in documents.values()} == expected
         assert one.verify() == []
         one.add([Document(name, "word0") for name in names])

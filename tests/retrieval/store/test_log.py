@@ -66,7 +66,7 @@ def test_records_are_read_as_appended(
     log = empty(tmp_path_factory.mktemp("log"))
     records: Records = []
     for part in parts:
-        before = log.open()
+        before = log
         log = before.append(list(pack(part)))
         assert before.read(range(before.rows)) == by_row(records)[0]
         records += part
@@ -117,12 +117,11 @@ def test_leftovers_of_an_interrupted_append_are_overwritten(tmp_path: Path) -> N
 @pytest.mark.parametrize("which", [0, 1])
 def test_cut_and_missing_files_are_reported(tmp_path: Path, which: int) -> None:
     log = empty(tmp_path).append(pack(numbered(20)))
-    opened = Log(tmp_path, log.state, log.rows).open()
     path = log.files[which].path
     path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(CorruptError, match=path.name):
         Log(tmp_path, log.state, log.rows)
-    for read in (log.open, log.files[which].check, lambda: opened.read([0]), lambda: [*log.scan()]):
+    for read in (log.files[which].check, lambda: log.read([0]), lambda: [*log.scan()]):
         with pytest.raises(CorruptError, match=path.name):
             read()
     path.unlink()
@@ -131,7 +130,7 @@ def test_cut_and_missing_files_are_reported(tmp_path: Path, which: int) -> None:
 
 
 def test_open_files_stay_readable_when_deleted(tmp_path: Path) -> None:
-    log = empty(tmp_path).append(pack(numbered(2000))).open()
+    log = empty(tmp_path).append(pack(numbered(2000)))
     for file in log.files:
         file.path.unlink()
     assert log.read(range(log.rows)) == by_row(numbered(2000))[0]

@@ -18,7 +18,7 @@ from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.ingest.repairing import repair, verify
 from slimdex.retrieval.store.manifest import Manifest
-from slimdex.retrieval.store.row_flags import CONTINUES, TEXTLESS, RowSets, deletion_entries
+from slimdex.retrieval.store.row_flags import CONTINUES, TEXTLESS, RowSets
 from slimdex.system.index_names import MANIFEST
 from tests.chance import CHANCE
 from tests.encoders import ReadingEncoder
@@ -158,14 +158,13 @@ def test_appended_files_equal_plain_sets(changes: list[tuple[list[int], Random]]
         deleted = (deleted | gone) - back
         new = np.array([CONTINUES * (row in continued) for row in range(start, rows)], np.uint8)
         new |= np.array([TEXTLESS * (row in textless) for row in range(start, rows)], np.uint8)
-        more = deletion_entries(np.array(sorted(gone), int), np.array(sorted(back), int))
-        sets = sets.with_flags(start, new).with_deletions(more)
+        more = np.array([*sorted(gone), *(~row for row in sorted(back))], np.int64)
+        sets = sets.with_later(start, new, more)
         flags, entries = flags + new.tobytes(), np.append(entries, more)
-    again = RowSets().with_flags(0, np.frombuffer(flags, np.uint8)).with_deletions(entries)
+    again = RowSets().with_later(0, np.frombuffer(flags, np.uint8), entries)
     for each in (sets, again):
         assert each.deleted.tolist() == sorted(deleted)
         assert each.textless.tolist() == sorted(textless)
-        assert each.documents.continued().tolist() == sorted(continued)
         assert each.flags(0, rows) == flags
 
 

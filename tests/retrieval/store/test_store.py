@@ -98,10 +98,10 @@ def test_conditions_see_all_documents_and_ids_live_ones(index: Index) -> None:
     with index.change() as change:
         change.commit(delete=np.array([1]))
     assert index.store.rows_where("n < 3").tolist() == [0, 1, 2]
-    assert index.store.live_rows(["3", "0"]).tolist() == [0, 3]
+    assert index.store.rows_of(["3", "0"]).tolist() == [3, 0]
     for gone in ("1", "nope"):
         with pytest.raises(InputError, match=f"unknown id '{gone}'"):
-            index.store.live_rows(["0", gone])
+            index.store.rows_of(["0", gone])
 
 
 def test_a_transaction_is_all_or_nothing(index: Index) -> None:

@@ -13,7 +13,8 @@ from starlette.staticfiles import StaticFiles
 from slimdex.errors import CorruptError, SlimdexError
 
 from ...index import Index
-from ...store.manifest import Manifest
+from ...store.manifest import Manifest, append_only_files
+from ...store.snapshot import Snapshot
 from ..service import Service
 from .bodies import ERRORS, Json, service_of
 
@@ -90,9 +91,20 @@ async def _status(service: Service) -> str:
 
 
 def _check_files(index: Index) -> None:
-    """Raise an error unless the commit can be read, and the files that it names are whole."""
+    """Raise an error unless the commit can be read, and its files exist with their sizes."""
     Manifest.read_current(index.path)
-    index.check_files()
+    index.read(_check_sizes)
+
+
+def _check_sizes(snapshot: Snapshot) -> None:
+    state = snapshot.state
+    for record in (*state.files.values(), *state.column_files):
+        record.check_size(snapshot.path)
+    if state.rows:
+        for file in append_only_files(snapshot.path, state):
+            file.check()
+    if snapshot.words is not None:
+        snapshot.words.check_files(deleted=True)
 
 
 @routes.get("/metrics", response_class=PlainTextResponse)

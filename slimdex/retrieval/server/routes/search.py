@@ -181,7 +181,7 @@ def _page(snapshot: Snapshot, where: str | None, after: str, limit: int) -> dict
     documents = list[Document]()
     for part in batches(min(limit, len(rows)), LISTED_AT_ONCE):
         page_rows = rows[:limit][part].tolist()
-        by_row = snapshot.documents(page_rows)
+        by_row = snapshot.store.documents(page_rows)
         documents += [by_row[row] for row in page_rows]
         if sum(len(document.text) for document in documents) >= LISTED_CHARACTERS:
             break

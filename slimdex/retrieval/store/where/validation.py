@@ -59,6 +59,7 @@ INTERRUPTION_SECONDS = 0.1
 SHOWN = 200
 """Columns listed in a message."""
 CLOCK = re.compile(rf"\b({'|'.join(allowed.CLOCKS)})\b", re.IGNORECASE)
+"""Found in conditions that may hold for other documents a moment later."""
 
 
 def check(where: str, columns: Sequence[str]) -> str:
@@ -85,15 +86,6 @@ def check(where: str, columns: Sequence[str]) -> str:
     except _Refusal as error:
         raise refusal(where, str(error), columns) from error
     return where
-
-
-def may_read_clock(where: str) -> bool:
-    """True if a condition may hold for other documents a moment later.
-
-    >>> may_read_clock("day < today()"), may_read_clock("age > 40")
-    (True, False)
-    """
-    return bool(CLOCK.search(where))
 
 
 def refusal(where: str, reason: str, columns: Sequence[str]) -> InputError:
