@@ -126,10 +126,10 @@ class DocumentStore:
             yield cursor
             self._idle.append(cursor)
         except duckdb.Error as error:
-            if isinstance(error, duckdb.FatalException):  # after which DuckDB refuses everything
+            if isinstance(error, disk_errors()):
+                # DuckDB may refuse everything from now on, or lack its folder for what it spills.
                 self._idle.clear()
                 self.engine.restart()
-            if isinstance(error, disk_errors()):
                 raise UnreadableError(str(disk_error(self.path, error))) from error
             raise CorruptError(f"{self.path}: {one_line(error)}") from error
 

@@ -130,11 +130,11 @@ class Snapshot:
         """A sentence while documents or vectors are missing; empty if none are."""
         state = self.state
         more = f"`slimdex encode {self.path}` goes on"
-        if state.waits:
-            total = state.rows - len(self.hidden)
-            counts = f"{self.searchable_count:,} of {total:,} {self.noun} have vectors yet"
-            return f"{counts}; {more}"
-        if state.is_provisional:
+        total = state.rows - len(self.hidden)
+        count = self.searchable_count
+        if count < total:
+            return f"{count:,} of {total:,} {self.noun} have vectors yet; {more}"
+        if count and (state.fit is None or state.is_provisional):
             return f"fitted to the first {state.fit_rows:,} {self.noun}; {more}"
         if state.building:
             return (
@@ -144,7 +144,7 @@ class Snapshot:
 
     def check_encoded(self) -> None:
         """Raise `InputError` if rows wait for their vectors."""
-        if self.state.waits:
+        if self.searchable_count < self.state.rows - len(self.hidden):
             raise InputError(f"{self.path}: {self.unfinished}; expected vectors of all")
 
     @property

@@ -1,7 +1,7 @@
 """Work folders: files of a change that is computed without the writer lock, until it is committed.
 
 DuckDB, too, keeps in one what does not fit into its memory limit. The commits of others leave them
-alone, and remove those that are a day old: their processes must have been killed.
+alone, and remove those that killed processes have left.
 """
 
 from __future__ import annotations
@@ -14,8 +14,14 @@ from secrets import token_hex
 from time import time
 
 from slimdex.system.atomic_files import WORK, remove
+from slimdex.system.locks import FileLock
 
+OWNER = "owner"
+"""Lock in a folder while its process lives."""
+NEW_SECONDS = 60
+"""A younger folder may not be locked yet."""
 LEFT_SECONDS = 24 * 3600
+"""DuckDB's folders have no lock: one that is so old is left."""
 
 
 def new_work_folder(index: Path) -> Path:
@@ -30,7 +36,8 @@ def work_folder(index: Path) -> Iterator[Path]:
     work = new_work_folder(index)
     work.mkdir()
     try:
-        yield work
+        with FileLock(work, OWNER).hold():
+            yield work
     finally:
         if os.getpid() == process:  # a fork leaves the folder to its parent
             remove(work)
@@ -41,5 +48,6 @@ def remove_left_work(index: Path) -> None:
     for path in index.glob("work-*"):
         with suppress(FileNotFoundError):  # its process has just removed it
             age = abs(time() - path.stat().st_mtime)  # also of a time in the future
-            if WORK.fullmatch(path.name) and age > LEFT_SECONDS:
+            least = NEW_SECONDS if (path / f"{OWNER}.lock").exists() else LEFT_SECONDS
+            if WORK.fullmatch(path.name) and age > least and not FileLock(path, OWNER).is_held():
                 remove(path)
