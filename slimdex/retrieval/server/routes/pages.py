@@ -14,6 +14,7 @@ from slimdex.errors import CorruptError, SlimdexError
 
 from ...index import Index
 from ...store.manifest import Manifest
+from ...store.snapshot import Snapshot
 from ..service import Service
 from .bodies import ERRORS, Json, service_of
 
@@ -92,7 +93,8 @@ async def _status(service: Service) -> str:
 def _check_files(index: Index) -> None:
     """Raise an error unless the commit can be read, and the files that it names are whole."""
     Manifest.read_current(index.path)
-    index.check_files()
+    if index.state.rows:
+        index.read(Snapshot.check_files)
 
 
 @routes.get("/metrics", response_class=PlainTextResponse)
