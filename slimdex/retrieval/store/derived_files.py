@@ -13,6 +13,7 @@ from pathlib import Path
 
 from slimdex.errors import CorruptError
 from slimdex.indexes.arrays import batches
+from slimdex.system.atomic_files import FileRecord
 from slimdex.system.progress import progress
 
 from ..lexical.word_index import WordIndex, would_merge, write_extended
@@ -44,7 +45,7 @@ def with_blocks(log: Log, state: State, blocks: Iterable[PackedBlock]) -> State:
 
 
 def with_columns_again(
-    store: DocumentStore, state: State, damaged: Collection[ColumnFile]
+    store: DocumentStore, state: State, damaged: Collection[FileRecord]
 ) -> State:
     """Return the state with damaged files of columns derived from the log again.
 

@@ -27,7 +27,7 @@ from .origins import write_origins
 from .passages import DocumentRows
 from .row_flags import RowSets, deletion_entries, flag_files
 from .snapshot import Snapshot
-from .state import LONGEST_TRAILING, MOST_TRAILING, Before, ColumnFile, State
+from .state import LONGEST_TRAILING, MOST_TRAILING, Before, State
 
 Undo = Literal["alone", "with the last", "never"]
 """Ways to undo a commit: see `Change.commit`."""
@@ -72,10 +72,10 @@ class Change:
 
     @property
     def is_needed(self) -> bool:
-        """Whether columns or origins have changed, or documents are new."""
+        """Whether columns or origins have changed."""
         base = self.base
         is_same = (self.state.origins, self.columns) == (base.state.origins, base.columns)
-        return not is_same or bool(self.origins) or len(self.new) > 0
+        return not is_same or bool(self.origins)
 
     @cached_property
     def document_rows(self) -> DocumentRows:
@@ -114,9 +114,7 @@ class Change:
         Raises `OSError` if the disk failed: the manifest shows whether it is committed.
         """
         self.base.store.engine.ensure_here()
-        if state is not None:
-            self.state = state
-        manifest = self._following(undo, delete, restore)
+        manifest = self._following(state or self.state, undo, delete, restore)
         self._publish(manifest, index)
         self.state = manifest.state
 
@@ -130,12 +128,12 @@ class Change:
         manifest = self._with_checksums(replace(manifest, state=state))
         self._publish(manifest.with_new_name(old.commits), None)
 
-    def _following(self, undo: Undo, deleted: Rows, restored: Rows) -> Manifest:
+    def _following(self, state: State, undo: Undo, deleted: Rows, restored: Rows) -> Manifest:
         """Write the remaining files, and return the manifest to commit."""
         # The state, with origins and columns.
         old = self.base.manifest
         has_moved = len(deleted) + len(restored) > 0
-        state = replace(self.state, before=self._before(self.state, undo, has_moved))
+        state = replace(state, before=self._before(state, undo, has_moved))
         state = self._with_columns(self._with_origins(state))
 
         # The sets of rows, and their files.
@@ -154,10 +152,9 @@ class Change:
         manifest = Manifest(state, dict(self.columns), row_sets).with_new_name(old.commits)
 
         # If these two steps fail, for example on a full disk, a later commit repeats them.
-        with suppress(OSError, SlimdexError):
-            manifest = self._merge(manifest)
-        with suppress(OSError, SlimdexError):
-            manifest = self._with_ids(manifest)
+        for with_fewer_late in (self._merge, self._with_ids):
+            with suppress(OSError, SlimdexError):
+                manifest = with_fewer_late(manifest)
         return self._with_checksums(manifest)
 
     def _before(self, state: State, undo: Undo, has_moved: bool) -> Before | None:
@@ -180,17 +177,12 @@ class Change:
 
     def _with_columns(self, state: State) -> State:
         """The state with a file of columns of the rows that are in none, unless they are few."""
-        files = state.column_files
         first = state.column_rows
-        if first == state.rows:
-            return state
         are_few = state.rows - first <= MOST_TRAILING
-        if are_few and self.new.longest_record <= LONGEST_TRAILING:
+        if first == state.rows or (are_few and self.new.longest_record <= LONGEST_TRAILING):
             return state
-        return replace(state, column_files=[*files, self._new_columns(state, first)])
 
-    def _new_columns(self, state: State, first: int) -> ColumnFile:
-        """Write the columns of the rows from `first` on, of which the log has the first ones."""
+        # The log has the first of these rows.
         store = self.base.store
         parts = [self.new.part(store.rows, self.columns)]
         if first < store.rows:
@@ -201,7 +193,8 @@ class Change:
         users = [(name, type_) for name, type_ in self.columns.items() if name in used]
         path = self.path / state.new_name("columns")
         with store.engine.writing() as connection:
-            return write_columns(connection, path, range(first, state.rows), users, parts)
+            file = write_columns(connection, path, range(first, state.rows), users, parts)
+        return replace(state, column_files=[*state.column_files, file])
 
     def _with_origins(self, state: State) -> State:
         """The state with the origins that this change gives documents."""
