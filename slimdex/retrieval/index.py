@@ -17,8 +17,10 @@ from slimdex.indexes.settings import as_settings
 from slimdex.system.append_only import sync, sync_now, syncing_later
 from slimdex.system.atomic_files import (
     OUR_FILES,
+    STORED_ENDINGS,
     check_folder,
     check_free,
+    file_name,
     offer,
     publish,
     publish_folder,
@@ -30,8 +32,8 @@ from slimdex.system.locks import WAIT, FileLock, check_local, check_wait
 from slimdex.system.unicode_text import check_unicode
 from slimdex.system.workers import IN_THIS_PROCESS, Workers
 
-from .encoders.adapters import VECTORS_ONLY, as_encoder
-from .encoders.base import AUTO, Encoder
+from .encoders.adapters import VECTORS_ONLY, as_encoder, plain_spec
+from .encoders.base import AUTO, Encoder, passage_tokens
 from .encoders.opening import Encoders, default_encoder, weights_faults
 from .lexical.word_index import WordIndex
 from .search.answer import find
@@ -446,9 +448,20 @@ def create_index(
     check_free(folder)
     if not shared_filesystem:
         check_local(folder)
+    if vector_dtype not in STORED_ENDINGS:
+        known = ", ".join(STORED_ENDINGS)
+        raise InputError(f"vector_dtype={vector_dtype!r}; expected {known}")
     requested = as_settings(settings)
+
     its_encoder = default_encoder() if encoder is None else as_encoder(encoder)
-    state = State.new(its_encoder, requested, vector_dtype, passages, lexical=lexical)
+    state = State(
+        plain_spec(its_encoder.spec()),
+        its_encoder.dim,
+        requested.checked(its_encoder.dim),
+        vectors=file_name("vectors", 1, STORED_ENDINGS[vector_dtype]),
+        passages=passage_tokens(passages, its_encoder),
+        words=file_name("words", 1) if lexical else None,
+    )
     index = Index.create(folder, state, shared_filesystem=shared_filesystem)
     index.encoders = Encoders(its_encoder)
     return index

@@ -84,13 +84,11 @@ def encode_rows(
     codes_of_none = train_index(kind_named(settings.kind), reducer, vectors)
     index = _index(folder, replace(state, encoded=0), reducer, codes_of_none, vectors)
     index.extend(workers)
-    codes = publish(folder / state.new_name("codes"), index.index.save)
 
     # Estimate how much the codes change the vectors, to measure drift later.
     error = estimate_code_error(index, np.arange(len(index)))
-    of_fit = replace(of_fit, code_error=error)
-    files = state.files | {"codes": codes}
-    return index, replace(state, files=files, fit=of_fit, code_rows=len(index))
+    state = replace(state, fit=replace(of_fit, code_error=error))
+    return index, with_codes(folder, state, index)
 
 
 def load_index(folder: Path, state: State) -> ReducedIndex:
@@ -120,8 +118,13 @@ def save_codes(folder: Path, state: State, index: ReducedIndex) -> State:
     total = len(index)
     if total - state.code_rows <= max(TAIL_ROWS, total // TAIL_SHARE):
         return state
+    return with_codes(folder, state, index)
+
+
+def with_codes(folder: Path, state: State, index: ReducedIndex) -> State:
+    """Write the codes of an index; return the state that names their file."""
     codes = publish(folder / state.new_name("codes"), index.index.save)
-    return replace(state, files=state.files | {"codes": codes}, code_rows=total)
+    return replace(state, files=state.files | {"codes": codes}, code_rows=len(index))
 
 
 def estimate_code_error(index: ReducedIndex, rows: Rows) -> float | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Literal
 
 from slimdex.errors import CorruptError, SlimdexError
@@ -23,7 +24,7 @@ from .columns import BUILT_IN, copy_columns, to_merge, write_columns
 from .ids import IDS, is_outgrown
 from .manifest import NO_CHECKSUM, Manifest, append_only_files
 from .new_documents import NO_DOCUMENTS, NewDocuments
-from .origins import write_origins
+from .origins import Origins, write_origins
 from .passages import DocumentRows
 from .row_flags import RowSets, deletion_entries, flag_files
 from .snapshot import Snapshot
@@ -134,7 +135,9 @@ class Change:
         old = self.base.manifest
         has_moved = len(deleted) + len(restored) > 0
         state = replace(state, before=self._before(state, undo, has_moved))
-        state = self._with_columns(self._with_origins(state))
+        if self.origins:
+            state = with_origins(self.path, state, {**self.base.store.origins, **self.origins})
+        state = self._with_columns(state)
 
         # The sets of rows, and their files.
         row_sets = RowSets(
@@ -196,14 +199,6 @@ class Change:
             file = write_columns(connection, path, range(first, state.rows), users, parts)
         return replace(state, column_files=[*state.column_files, file])
 
-    def _with_origins(self, state: State) -> State:
-        """The state with the origins that this change gives documents."""
-        if not self.origins:
-            return state
-        every_origin = {**self.base.store.origins, **self.origins}
-        record = write_origins(self.path / state.new_name("origins"), every_origin)
-        return replace(state, files=state.files | {"origins": record})
-
     def _merge(self, manifest: Manifest) -> Manifest:
         """The manifest with fewer files of columns, if many have piled up."""
         state = manifest.state
@@ -251,6 +246,17 @@ class Change:
                 digests[first:] = new
             checksums[file.path.name] = digests
         return replace(manifest, checksums=checksums)
+
+
+def with_origins(folder: Path, state: State, origins: Origins) -> State:
+    """Write the origins of documents that differ from the log's; return the state that names them.
+
+    Without any, nothing is written.
+    """
+    if not origins:
+        return state
+    record = write_origins(folder / state.new_name("origins"), origins)
+    return replace(state, files=state.files | {"origins": record})
 
 
 def _kept(state: State) -> tuple[Any, ...]:

@@ -31,9 +31,8 @@ from slimdex.system.atomic_files import (
 )
 from slimdex.system.json_text import READABLE, parse_json
 
-from ..encoders.adapters import plain_spec
 from ..encoders.base import AUTO as ANY
-from ..encoders.base import Encoder, check_spec, passage_tokens
+from ..encoders.base import check_spec
 from ..lexical.fusion import AUTO, OFF
 
 FORMAT = 6
@@ -271,29 +270,6 @@ class State:
     words_rows: int | None = None
     hybrid: str | None = None
     building: bool = False
-
-    @classmethod
-    def new(
-        cls,
-        encoder: Encoder,
-        settings: Settings,
-        vector_dtype: str,
-        passages: str | int | None,
-        *,
-        lexical: bool,
-    ) -> Self:
-        """The state of a new index, as `Collection.create` describes it."""
-        if vector_dtype not in STORED_ENDINGS:
-            known = ", ".join(STORED_ENDINGS)
-            raise InputError(f"vector_dtype={vector_dtype!r}; expected {known}")
-        return cls(
-            plain_spec(encoder.spec()),
-            encoder.dim,
-            settings.checked(encoder.dim),
-            vectors=file_name("vectors", 1, STORED_ENDINGS[vector_dtype]),
-            passages=passage_tokens(passages, encoder),
-            words=file_name("words", 1) if lexical else None,
-        )
 
     def check_same(
         self,
