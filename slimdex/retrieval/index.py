@@ -449,8 +449,7 @@ def create_index(
     if not shared_filesystem:
         check_local(folder)
     if vector_dtype not in STORED_ENDINGS:
-        known = ", ".join(STORED_ENDINGS)
-        raise InputError(f"vector_dtype={vector_dtype!r}; expected {known}")
+        raise InputError(f"vector_dtype={vector_dtype!r}; expected {', '.join(STORED_ENDINGS)}")
     requested = as_settings(settings)
 
     its_encoder = default_encoder() if encoder is None else as_encoder(encoder)

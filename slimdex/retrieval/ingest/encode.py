@@ -114,12 +114,11 @@ def encode_waiting(index: Index, seconds: float = inf) -> AdditionReport:
                     report += encode_until(index, goal, end)
                     report = replace(report, notes=finish_fit(index))
             except InUseError:
-                now = index.state.encoded
-                if now == encoded and monotonic() - since >= index.wait:
-                    raise
-                if now != encoded:
-                    encoded = now
+                if index.state.encoded != encoded:
+                    encoded = index.state.encoded
                     since = monotonic()
+                elif monotonic() - since >= index.wait:
+                    raise
     except SlimdexError as error:
         error.add_note(index.snapshot.unfinished)
         raise

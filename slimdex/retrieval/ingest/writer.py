@@ -114,13 +114,13 @@ def commit_vectors(change: Change, vectors: DocumentVectors) -> None:
 
 def commit_replacement(change: Change, vectors: DocumentVectors) -> None:
     """Commit the vectors of the next rows by the encoder that will replace the index's own."""
-    state = change.state
-    replaced = state.replaced()
-    assert state.replacement is not None
+    replacement = change.state.replacement
+    replaced = change.state.replaced()
+    assert replacement is not None
     assert replaced is not None
     new = _append(change.path, replaced, vectors)
-    replacement = replace(state.replacement, rows=new.encoded, center=new.center)
-    change.commit(replace(state, replacement=replacement))
+    replacement = replace(replacement, rows=new.encoded, center=new.center)
+    change.commit(replace(change.state, replacement=replacement))
 
 
 def _with_vectors(

@@ -398,10 +398,9 @@ class State:
 
     def norm_file(self, folder: Path) -> VectorFile | None:
         """The lengths of all rows in the rescoring metric; None without rescoring or rows."""
-        if not self.norms:
+        if not self.norms or not self.encoded:
             return None
-        file = VectorFile(folder / self.norms, 1, self.encoded, FLOAT32)
-        return file if len(file) else None
+        return VectorFile(folder / self.norms, 1, self.encoded, FLOAT32)
 
     def new_name(self, held: str) -> str:
         """Name of a file that this commit writes, given its role."""
