@@ -237,7 +237,7 @@ def _closing_on_error(index: Index, remove: bool = False) -> Iterator[None]:
 def _remove_if_unused(index: Index) -> None:
     """Remove an index without documents, unless others build it."""
     with index.turn():
-        if index.is_empty:
+        if not index.state.rows:
             remove_folder(index.path)
 
 

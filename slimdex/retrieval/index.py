@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from threading import TIMEOUT_MAX, RLock
@@ -17,8 +17,10 @@ from slimdex.indexes.settings import as_settings
 from slimdex.system.append_only import sync, sync_now, syncing_later
 from slimdex.system.atomic_files import (
     OUR_FILES,
+    STORED_ENDINGS,
     check_folder,
     check_free,
+    file_name,
     offer,
     publish,
     publish_folder,
@@ -30,8 +32,8 @@ from slimdex.system.locks import WAIT, FileLock, check_local, check_wait
 from slimdex.system.unicode_text import check_unicode
 from slimdex.system.workers import IN_THIS_PROCESS, Workers
 
-from .encoders.adapters import VECTORS_ONLY, as_encoder
-from .encoders.base import AUTO, Encoder
+from .encoders.adapters import VECTORS_ONLY, as_encoder, plain_spec
+from .encoders.base import AUTO, Encoder, passage_tokens
 from .encoders.opening import Encoders, default_encoder, weights_faults
 from .lexical.word_index import WordIndex
 from .search.answer import find
@@ -48,6 +50,8 @@ from .store.work_folder import remove_left_work
 if TYPE_CHECKING:
     from slimdex.indexes.settings import Settings
 
+UNKNOWN = (0, 0, 0)
+"""The `mark` of a manifest that may have been replaced, which no file has."""
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
@@ -91,7 +95,6 @@ class Index:
         self._folder_status = path.stat()
         self._mark = mark(path)
         self._newest = Snapshot(DocumentStore(self._engine, Manifest.read_current(path)))
-        self._in_doubt = False  # after a failed change of unknown outcome
         self._has_turn = False  # while this process alone commits
         self._is_changing = False
         self._changing = RLock()
@@ -178,11 +181,6 @@ class Index:
         return self.open_snapshot().store
 
     @property
-    def is_empty(self) -> bool:
-        """True if no documents were ever committed."""
-        return not self.snapshot.state.rows
-
-    @property
     def has_encoder(self) -> bool:
         """True if the index was built with an encoder, not from given vectors."""
         return self.state.encoder.get("type") != VECTORS_ONLY
@@ -257,16 +255,8 @@ class Index:
         """
         previous: list[str] | None = None
         while True:
-            self._follow()
-            snapshot = self._newest
-            try:
-                faults = index_faults(snapshot)
-            except OSError:
-                self._follow()
-                if self._is_newest(snapshot):
-                    raise
-                continue
-            self._follow()
+            self._follow()  # raises an error if the manifest can't be read
+            snapshot, faults = self.read(lambda snapshot: (snapshot, index_faults(snapshot)))
             if not faults or faults == previous or self._is_newest(snapshot):
                 return [*faults, *weights_faults(snapshot.state.encoder)]
             previous = faults
@@ -284,39 +274,73 @@ class Index:
     def _check_place(self) -> None:
         """Raise `InputError` if this is closed, or the folder was moved or replaced."""
         self._engine.ensure_open()
-        if not self._is_in_place:
-            raise InputError(
-                f"{self.path} was moved or replaced since it was opened; expected the same "
-                "folder (open the index again where it is now)"
-            )
-
-    @property
-    def _is_in_place(self) -> bool:
-        """True unless the folder was moved or replaced."""
         with suppress(FileNotFoundError, NotADirectoryError):
-            return os.path.samestat(self._folder_status, self.path.stat())
-        return False
+            if os.path.samestat(self._folder_status, self.path.stat()):
+                return
+        raise InputError(
+            f"{self.path} was moved or replaced since it was opened; expected the same folder "
+            "(open the index again where it is now)"
+        )
 
     @contextmanager
     def turn(self) -> Iterator[None]:
         """Hold the writer lock and read the newest state; a thread that holds it may do so again.
 
         Files that a crash left are deleted. Raises `InputError` as `check_writable`, or in a change
-        of this thread, and `InUseError` if other writers keep the lock for longer than `wait`.
+        of this thread, `InUseError` if other writers keep the lock for longer than `wait`, and
+        `OSError` if the disk failed.
         """
         self.check_writable()
         end = monotonic() + self.wait
-        with self._one_thread():
+        with ExitStack() as stack:
+            # Exclude other threads of this process, unless this one has the turn already.
+            if not self._changing.acquire(timeout=min(self.wait, TIMEOUT_MAX)):
+                raise InUseError(f"{self.path}: another thread is writing to it; expected none")
+            stack.callback(self._changing.release)
             if self._is_changing:  # by this thread: others wait
                 raise InputError(f"{self.path}: a change is under way; expected one at a time")
-            self._check_place()
             if self._has_turn:
                 yield
                 return
+
+            # Exclude other processes.
             before = self._newest
-            with self._turn.hold(max(end - monotonic(), 0)), self._turn_of_process():
+            stack.enter_context(self._turn.hold(max(end - monotonic(), 0)))
+            try:
+                self._begin_turn()
                 yield
-            del before  # only now: freeing it takes milliseconds
+            except BaseException as error:
+                self._fail(error)
+                raise
+            finally:
+                self._has_turn = False
+        del before  # only now: freeing it takes milliseconds
+
+    def _begin_turn(self) -> None:
+        """Read the newest state, and delete files that it does not name, as left by a crash."""
+        with self._following:
+            self._has_turn = True
+            self._check_place()
+            self._read_again()
+        if self._strays():
+            sync(self.path)  # first make the manifest that no longer names them durable
+        self._remove_strays()
+
+    def _fail(self, error: BaseException) -> None:
+        """After a failed turn, read the manifest: only it shows whether a commit took effect.
+
+        Converts errors of the disk and of DuckDB to slimdex's own.
+        """
+        self._mark = UNKNOWN
+        if self._engine.is_inherited:  # the turn is the parent's
+            return
+        self._engine.restart()  # the next attempt writes other files of the same names
+        with suppress(OSError, CorruptError), self._following:  # the error says more
+            self._read_again()
+        if isinstance(error, disk_errors()):
+            raise disk_error(self.path, error) from error
+        if isinstance(error, duckdb.Error):
+            raise CorruptError(f"{self.path}: {one_line(error)}") from error
 
     @contextmanager
     def encoding(self) -> Iterator[None]:
@@ -329,68 +353,18 @@ class Index:
             yield
 
     @contextmanager
-    def _one_thread(self) -> Iterator[None]:
-        """Exclude other threads of this process; the lock is reentrant, for turns within turns."""
-        if not self._changing.acquire(timeout=min(self.wait, TIMEOUT_MAX)):
-            raise InUseError(f"{self.path}: another thread is writing to it; expected none")
-        try:
-            yield
-        finally:
-            self._changing.release()
-
-    @contextmanager
-    def _turn_of_process(self) -> Iterator[None]:
-        """Let only this process commit, starting from the newest state; reread it after a failure.
-
-        A failed commit may still have taken effect: only the manifest shows whether it did.
-        """
-        try:
-            with self._following:
-                self._has_turn = True
-                self._check_place()
-                self._read_again()
-            if self._strays():
-                sync(self.path)  # first make the manifest that no longer names them durable
-            self._remove_strays()
-            yield
-        except BaseException:
-            self._in_doubt = True
-            if not self._engine.is_inherited:
-                with suppress(OSError, CorruptError), self._following:  # the error says more
-                    self._read_again()
-            raise
-        finally:
-            self._has_turn = False
-
-    @contextmanager
     def change(self) -> Iterator[Change]:
         """Begin a change under the writer lock; it has no effect unless it is committed.
 
-        Raises `OSError` if the disk failed.
+        For errors, see `turn`.
         """
         with self.turn():
             self._is_changing = True
-            change = Change(self._newest, self._publish, self.workers)
             try:
-                with syncing_later(), self._failing():
-                    yield change
+                with syncing_later():
+                    yield Change(self._newest, self._publish, self.workers)
             finally:
                 self._is_changing = False
-
-    @contextmanager
-    def _failing(self) -> Iterator[None]:
-        """Convert disk and DuckDB errors of a change that fails to slimdex's own."""
-        try:
-            yield
-        except BaseException as error:
-            if self._engine.is_inherited:  # the change is the parent's
-                raise
-            self._engine.restart()  # the next attempt writes other files of the same names
-            if isinstance(error, disk_errors()):
-                raise disk_error(self.path, error) from error
-            if isinstance(error, duckdb.Error):
-                raise CorruptError(f"{self.path}: {one_line(error)}") from error
-            raise
 
     def _publish(self, manifest: Manifest, index: ReducedIndex | None) -> None:
         """Make a manifest the committed one, which searches see from now on."""
@@ -414,18 +388,14 @@ class Index:
         if self._has_turn:
             return
         with self._following:
-            if self._has_turn:  # it came meanwhile
+            # The turn may have come meanwhile.
+            if self._has_turn or mark(self.path) == self._mark:
                 return
-
-            # A new commit in the folder, or an index in a new folder at the same path.
-            current = mark(self.path)
-            if self._in_doubt or (current != self._mark and self._is_in_place):
-                self._read_again()
-            elif current not in (self._mark, None):
-                status = self.path.stat()
+            status = self.path.stat()
+            if not os.path.samestat(status, self._folder_status):
                 check_folder(self.path)
-                self._read_again()
-                self._folder_status = status
+            self._read_again()
+            self._folder_status = status
 
     def _read_again(self) -> None:
         """Read the committed manifest and show its state."""
@@ -434,7 +404,6 @@ class Index:
         if manifest != self._newest.manifest:
             self._show(manifest)
         self._mark = current
-        self._in_doubt = False
 
     def _show(self, manifest: Manifest, index: ReducedIndex | None = None) -> None:
         """Make the commit of a manifest the newest; `index` is its index, if in memory."""
@@ -457,12 +426,9 @@ class Index:
 
     def _strays(self) -> list[Path]:
         """Return the files of slimdex that the newest state does not name."""
-        named = self._newest.state.file_names
-        strays = []
-        for path in self.path.iterdir():
-            if OUR_FILES.fullmatch(path.name) and path.name not in named:
-                strays.append(path)
-        return strays
+        names = self._newest.state.file_names
+        paths = self.path.iterdir()
+        return [path for path in paths if OUR_FILES.fullmatch(path.name) and path.name not in names]
 
 
 def create_index(
@@ -477,25 +443,31 @@ def create_index(
 ) -> Index:
     """Create a new folder without documents; for the parameters, see `Collection.create`."""
     folder = Path(path).absolute()
-    check_creatable(folder, shared_filesystem=shared_filesystem)  # before a model is loaded
+    # Before a model is loaded, check that an index can be created there, with its parents.
+    check_unicode(str(folder), "path")
+    check_free(folder)
+    if not shared_filesystem:
+        check_local(folder)
+    if vector_dtype not in STORED_ENDINGS:
+        raise InputError(f"vector_dtype={vector_dtype!r}; expected {', '.join(STORED_ENDINGS)}")
     requested = as_settings(settings)
+
     its_encoder = default_encoder() if encoder is None else as_encoder(encoder)
-    state = State.new(its_encoder, requested, vector_dtype, passages, lexical=lexical)
+    state = State(
+        plain_spec(its_encoder.spec()),
+        its_encoder.dim,
+        requested.checked(its_encoder.dim),
+        vectors=file_name("vectors", 1, STORED_ENDINGS[vector_dtype]),
+        passages=passage_tokens(passages, its_encoder),
+        words=file_name("words", 1) if lexical else None,
+    )
     index = Index.create(folder, state, shared_filesystem=shared_filesystem)
     index.encoders = Encoders(its_encoder)
     return index
 
 
-def check_creatable(path: Path, *, shared_filesystem: bool) -> None:
-    """Raise `InputError` unless an index can be created there, with its parents."""
-    check_unicode(str(path), "path")
-    check_free(path)
-    if not shared_filesystem:
-        check_local(path)
-
-
 def _fill(folder: Path, state: State) -> None:
     """Write the manifest of an empty index, and an empty lexical index if the state names one."""
-    publish(folder / MANIFEST, Manifest.empty(state).write)
+    publish(folder / MANIFEST, Manifest(state, {}).with_new_name().write)
     if state.words is not None:
         WordIndex.create(folder / state.words)

@@ -45,7 +45,7 @@ MUTATIONS = [
         "retrieval/lexical retrieval/search",
     ),
     Mutation("(total - rows + 0.5) /", "(total - rows) /", "retrieval/lexical"),
-    Mutation("name == older.commits[-COMMIT:]", "True", "retrieval/store retrieval/collection"),
+    Mutation("name == self._name_of(version)", "True", "retrieval/store retrieval/collection"),
     Mutation(
         "if size != self.bytes:",
         "if size < self.bytes:",

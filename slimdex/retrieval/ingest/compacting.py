@@ -13,16 +13,14 @@ import numpy as np
 
 from slimdex.errors import InputError
 from slimdex.indexes.arrays import Rows, batches, without
-from slimdex.system.atomic_files import publish
 
 from ..index import Index
 from ..store.derived_files import new_columns, with_blocks, with_new_words
 from ..store.document_store import READ_AT_ONCE, DocumentStore
-from ..store.index_files import NOT_INDEX, with_moments
+from ..store.index_files import NOT_INDEX, with_codes, with_moments
 from ..store.log import Log, pack
 from ..store.manifest import Manifest
-from ..store.next_commit import Change
-from ..store.origins import Origins, write_origins
+from ..store.next_commit import Change, with_origins
 from ..store.passages import DocumentRows
 from ..store.row_flags import RowSets, flag_files
 from ..store.snapshot import Snapshot
@@ -39,8 +37,10 @@ def compact(index: Index) -> int:
     checksum; and `InputError` while another encoder replaces the vectors.
     """
     with index.change() as change:
-        if change.state.replacement is not None:
-            raise InputError(f"{index.path}: a migration is under way; expected none")
+        if change.state.replacement is not None and len(change.base):
+            raise InputError(
+                f"{index.path}: a migration is under way; expected it to be finished or undone"
+            )
         count = change.base.deleted_count
         if count:
             change.commit_copies(_copies(change))
@@ -71,6 +71,7 @@ def _copies(change: Change) -> Manifest:
         fit=fit,
         files={role: file for role, file in old.files.items() if role not in NOT_INDEX},
         column_files=[],
+        replacement=None,
         flags=state.new_name("flags"),
         deletions=state.new_name("deletions"),
         deletion_count=0,
@@ -84,7 +85,10 @@ def _copies(change: Change) -> Manifest:
     log = LogFiles(state.new_name("documents"), state.new_name("offsets"))
     records = zip(_records(snapshot, documents), counts, strict=True)
     state = with_blocks(Log(folder, log, 0), state, pack(records))
-    state = _with_origins(snapshot.store.origins, state, documents, live, folder)
+    number_of = dict(zip(documents.tolist(), np.searchsorted(live, documents), strict=True))
+    every_origin = snapshot.store.origins.items()
+    origins = {int(number_of[row]): text for row, text in every_origin if row in number_of}
+    state = with_origins(folder, state, origins)
 
     # Row sets, and the columns.
     is_live = np.isin(rows.firsts, live)
@@ -118,23 +122,10 @@ def _with_codes(snapshot: Snapshot, state: State, folder: Path, coded: Rows) -> 
         state = replace(state, norms=norms.path.name)
     index = old_index.without_rows(state.vector_file(folder), norms)
     index.extend()
-    codes = publish(folder / state.new_name("codes"), index.index.save)
-    return replace(state, files=state.files | {"codes": codes}, code_rows=len(index))
+    return with_codes(folder, state, index)
 
 
 def _records(snapshot: Snapshot, documents: Rows) -> Iterator[bytes]:
     """Yield the records of documents, given by their first rows."""
     for part in batches(len(documents), READ_AT_ONCE):
         yield from snapshot.store.log.read(documents[part].tolist()).values()
-
-
-def _with_origins(
-    origins: Origins, state: State, documents: Rows, live: Rows, folder: Path
-) -> State:
-    """Write the changed origins of live documents, with their new row numbers, if there are any."""
-    numbers = dict(zip(documents.tolist(), np.searchsorted(live, documents).tolist(), strict=True))
-    of_live = {numbers[row]: origin for row, origin in origins.items() if row in numbers}
-    if not of_live:
-        return state
-    record = write_origins(folder / state.new_name("origins"), of_live)
-    return replace(state, files=state.files | {"origins": record})

@@ -114,12 +114,11 @@ def encode_waiting(index: Index, seconds: float = inf) -> AdditionReport:
                     report += encode_until(index, goal, end)
                     report = replace(report, notes=finish_fit(index))
             except InUseError:
-                now = index.state.encoded
-                if now == encoded and monotonic() - since >= index.wait:
-                    raise
-                if now != encoded:
-                    encoded = now
+                if index.state.encoded != encoded:
+                    encoded = index.state.encoded
                     since = monotonic()
+                elif monotonic() - since >= index.wait:
+                    raise
     except SlimdexError as error:
         error.add_note(index.snapshot.unfinished)
         raise
@@ -141,11 +140,11 @@ def encode_until(index: Index, goal: int, end: float = inf) -> AdditionReport:
     report = AdditionReport()
     start = index.state.encoded
     pace = Pace.of(index, end - monotonic())
-    stored = index.read(_deleted_texts)
+    stored = index.read(lambda it: StoredTexts.of(it.store, _last_deleted(it)))
     while index.state.encoded < min(goal, index.state.rows) and monotonic() < end:
         report += encode_next(index, pace, start, stored)
         if index.state.settings is None and index.snapshot.searchable_count >= LEAST_ROWS:
-            refit(index, index.state.requested, "with the last")
+            refit(index, None, "with the last")
     return report
 
 
@@ -175,22 +174,14 @@ def encode_next(
     pace.took(encoded)
     with index.change() as change:
         now = change.state.target(replaces)
-        keeps_rows = change.base.manifest.keeps_rows_of(rows.manifest)
-        if now is None or not keeps_rows or not _continues(rows.state, now):
+        if now is None or not change.base.manifest.keeps_rows_of(rows.manifest):
+            return AdditionReport()
+        then = rows.state
+        if (then.encoded, then.encoder, then.vectors) != (now.encoded, now.encoder, now.vectors):
             return AdditionReport()
         commit = writer.commit_replacement if replaces else writer.commit_vectors
         commit(change, encoded.vectors)
         return encoded.report
-
-
-def _continues(then: State, now: State) -> bool:
-    """Whether the same rows are the next ones to encode, by the same encoder."""
-    return (then.encoded, then.encoder, then.vectors) == (now.encoded, now.encoder, now.vectors)
-
-
-def _deleted_texts(snapshot: Snapshot) -> StoredTexts:
-    """The texts of documents that the last change replaced or deleted, if they have vectors."""
-    return StoredTexts.of(snapshot.store, _last_deleted(snapshot))
 
 
 def _last_deleted(snapshot: Snapshot) -> Rows:

@@ -6,7 +6,7 @@ Others can therefore read and write meanwhile. Only the commit takes the lock.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -28,7 +28,9 @@ from ..store.snapshot import Snapshot
 from ..store.state import State
 from ..store.work_folder import work_folder
 
-ROLES = ("moments", "reducer", "rescorer", "codes")
+FIT = {"reducer", "rescorer"}
+"""Files that only a fit can make, of which the others follow."""
+ROLES = FIT | {"moments", "codes"}
 """Files that a fit writes, besides the norms."""
 MOST_UNCOUNTED = 1024
 UNCOUNTED_SHARE = 64
@@ -37,38 +39,20 @@ were added or deleted since. Until then, these rows are added and subtracted whe
 are needed."""
 
 
-@dataclass(frozen=True)
-class FitResult:
-    """A fit of a snapshot's rows.
-
-    Attributes
-    ----------
-    before : the manifest of the snapshot.
-    state : the state to commit, with the settings, the figures and the files of the fit.
-    folder : where these files are.
-    index : in memory.
-    notes : for the user.
-    """
-
-    before: Manifest
-    state: State
-    folder: Path
-    index: ReducedIndex
-    notes: list[str]
-
-
 def reduce(index: Index, settings: Settings) -> list[str]:
     """Fit with other settings, as `refit` does; raises `InputError` if rows wait for vectors."""
     index.snapshot.check_encoded()
     return refit(index, settings)
 
 
-def refit(index: Index, settings: Settings, undo: Undo = "alone") -> list[str]:
+def refit(index: Index, settings: Settings | None, undo: Undo = "alone") -> list[str]:
     """Fit reducer, metric and codes with other settings; returns notes for the user.
+
+    `settings` are by default those that were requested last.
 
     While rows wait for their vectors, the fit is exact, and made again later. Rows that others add
     during the fit are coded with it. If others renumber the rows, or replace their vectors, it
-    starts over. `undo`: see `Change.commit`.
+    starts over; without `settings`, also if they request others. `undo`: see `Change.commit`.
     """
     restarts = list[str]()
     while True:
@@ -78,7 +62,7 @@ def refit(index: Index, settings: Settings, undo: Undo = "alone") -> list[str]:
         if notes is not None:
             return [*notes, *restarts]
         restarts = [
-            "others compacted or migrated the index during the fit, or undid a change: it "
+            "others compacted, migrated or refitted the index during the fit, or undid a change: it "
             "started over"
         ]
 
@@ -88,7 +72,7 @@ def finish_fit(index: Index) -> list[str]:
     state = index.state
     if not index.read(is_fit_due):
         return []
-    notes = refit(index, state.requested, "with the last")
+    notes = refit(index, None, "with the last")
     return notes if state.fit is None or state.is_provisional else []
 
 
@@ -127,100 +111,93 @@ def renew_moments(index: Index) -> None:
 
 
 def try_fit(
-    index: Index, settings: Settings, undo: Undo = "alone", *, replaces: bool = False
+    index: Index, settings: Settings | None, undo: Undo = "alone", *, replaces: bool = False
 ) -> list[str] | None:
     """Fit the vectors of the newest commit, and commit the fit; returns notes for the user.
 
     With `replaces`, the vectors by another encoder replace the index's own. Returns None if others
-    renumber the rows, or replace or give up these vectors meanwhile.
+    renumber the rows, replace or give up these vectors, or request other settings meanwhile.
     """
-    with work_folder(index.path) as folder:
-        fitted = _fit(index, settings, folder, replaces)
-        if fitted is not None:
-            with index.change() as change:
-                state = change.state.target(replaces)
-                is_same = state is not None and state.vectors == fitted.state.vectors
-                if state and is_same and change.base.manifest.keeps_rows_of(fitted.before):
-                    return [*fitted.notes, *_commit_fit(change, fitted, state, undo)]
-    return None
-
-
-def _fit(index: Index, settings: Settings, folder: Path, replaces: bool) -> FitResult | None:
-    """Fit the vectors of the newest commit; the files are written to a folder.
-
-    Returns None if others replace its rows meanwhile.
-    """
-
-    def read(snapshot: Snapshot) -> tuple[Manifest, State | None, Moments]:
-        state = snapshot.state.target(replaces)
-        if not replaces or state is None:
-            return snapshot.manifest, state, snapshot.moments()
-        live = without(np.arange(state.rows), snapshot.hidden)
-        moments = snapshot.moments_of(live, state.vector_file(index.path))
-        return snapshot.manifest, state, moments
-
-    before, state, moments = index.read(read)
+    before, state, moments = index.read(_to_fit, replaces)
     if state is None:
         return None
-    try:
-        requested = settings.checked(state.dim)
-        fitted, notes = requested.fitted(moments)
-        if state.waits:  # exact, since the first rows may be too few to train the kind
-            fitted = replace(fitted, kind=FLAT.name)
-            notes = []
-        state = with_moments(folder, replace(state, requested=requested), moments)
-        vectors = state.vector_file(index.path)
-        state = fit(folder, state, vectors, moments, fitted)
-        reduced_index, state = encode_rows(folder, state, vectors, index.workers)
-        return FitResult(before, state, folder, reduced_index, notes)
-    except (CorruptError, OSError):
-        if index.snapshot.manifest.keeps_rows_of(before):
-            raise
-        return None
+    requested = (settings or state.requested).checked(state.dim)
+    state = replace(state, requested=requested)
+    fitted, notes = requested.fitted(moments)
+    if state.waits:  # exact, since the first rows may be too few to train the kind
+        fitted = replace(fitted, kind=FLAT.name)
+        notes = []
+    with work_folder(index.path) as folder:
+        # Write the files of the fit to a folder.
+        try:
+            vectors = state.vector_file(index.path)
+            state = fit(folder, with_moments(folder, state, moments), vectors, moments, fitted)
+            reduced_index, state = encode_rows(folder, state, vectors, index.workers)
+        except (CorruptError, OSError):
+            if index.snapshot.manifest.keeps_rows_of(before):
+                raise
+            return None
+
+        # Commit them, unless others have changed the rows meanwhile.
+        with index.change() as change:
+            newest = change.state.target(replaces)
+            is_asked = settings is not None or change.state.requested == before.state.requested
+            if newest is None or newest.vectors != state.vectors or not is_asked:
+                return None
+            if not change.base.manifest.keeps_rows_of(before):
+                return None
+            change.state = newest
+            return [*notes, *_commit_fit(change, state, folder, reduced_index, undo)]
 
 
-def _commit_fit(change: Change, fitted: FitResult, state: State, undo: Undo) -> list[str]:
-    """Commit a fit with the next state, whose rows may be more; returns notes for the user."""
+def _to_fit(snapshot: Snapshot, replaces: bool) -> tuple[Manifest, State | None, Moments]:
+    """The newest commit, its state with the vectors to fit, and their moments."""
+    state = snapshot.state.target(replaces)
+    if not replaces or state is None:
+        return snapshot.manifest, state, snapshot.moments()
+    live = without(np.arange(state.rows), snapshot.hidden)
+    moments = snapshot.moments_of(live, state.vector_file(snapshot.path))
+    return snapshot.manifest, state, moments
+
+
+def _commit_fit(
+    change: Change, fitted: State, folder: Path, index: ReducedIndex, undo: Undo
+) -> list[str]:
+    """Commit a fit, whose files are in a folder; returns notes for the user.
+
+    The rows may be more than those of the fitted state.
+    """
     path = change.path
-    fitted_state = fitted.state
     state = replace(
-        state,
-        requested=fitted_state.requested,
-        fit=fitted_state.fit,
-        moments_rows=fitted_state.moments_rows,
-        moments_deletions=fitted_state.moments_deletions,
+        change.state,
+        requested=fitted.requested,
+        fit=fitted.fit,
+        moments_rows=fitted.moments_rows,
+        moments_deletions=fitted.moments_deletions,
         certificate=None,
     )
 
     # Move the files into the index.
     files = {role: record for role, record in state.files.items() if role not in ROLES}
-    for role in ROLES:
-        record = fitted_state.files.get(role)
-        if record is not None:
-            name = _move(path, fitted.folder / record.name, state.new_name(role))
-            files[role] = replace(record, name=name)
+    for role in sorted(ROLES & fitted.files.keys()):
+        name = state.new_name(role)
+        os.replace(folder / fitted.files[role].name, path / name)
+        files[role] = replace(fitted.files[role], name=name)
     norms = None
-    if fitted_state.norms:
-        norms = _move(path, fitted.folder / fitted_state.norms, state.new_name("norms"))
+    if fitted.norms is not None and index.metric is not None:
+        norms = state.new_name("norms")
+        os.replace(folder / fitted.norms, path / norms)
+        file = VectorFile(path / norms, 1, fitted.encoded, FLOAT32)
+        index.metric = replace(index.metric, norms=file)
     state = replace(state, files=files, norms=norms)
 
     # Add the rows that others added during the fit.
-    index = fitted.index
-    if norms is not None and index.metric is not None:
-        file = VectorFile(path / norms, 1, fitted_state.encoded, FLOAT32)
-        index.metric = replace(index.metric, norms=file)
     index = index.with_rows_of(state.vector_file(path))
-    state = save_codes(path, replace(state, code_rows=fitted_state.encoded), index)
+    state = save_codes(path, replace(state, code_rows=fitted.encoded), index)
 
     # Commit, and report how many rows the fit has not seen.
     change.commit(state, undo=undo, index=index)
-    added = state.encoded - fitted_state.encoded
+    added = state.encoded - fitted.encoded
     if not added:
         return []
     return [f"{added:,} {change.base.noun} that others added during the fit are coded with it"]
-
-
-def _move(folder: Path, file: Path, name: str) -> str:
-    """Move a file into a folder under another name; return this name."""
-    os.replace(file, folder / name)
-    return name

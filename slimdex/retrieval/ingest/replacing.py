@@ -44,7 +44,7 @@ def replace_vectors(index: Index, encoder: Encoder, seconds: float = inf) -> Rep
     while (replacement := index.state.replacement) is not None:
         total = index.state.rows
         if replacement.rows == total:
-            notes = try_fit(index, index.state.requested, replaces=True)
+            notes = try_fit(index, None, replaces=True)
             if notes is not None:
                 encode_waiting(index)  # what others have added during the fit
                 return ReplacementReport(total, total, finished=True, notes=tuple(notes))

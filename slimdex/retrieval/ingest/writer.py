@@ -6,13 +6,12 @@ stay readable when they are removed from the folder.
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
-from slimdex.errors import CorruptError
 from slimdex.indexes.arrays import Rows, batches
 from slimdex.indexes.search.reduced_index import ReducedIndex
 from slimdex.indexes.settings import Settings
@@ -33,7 +32,7 @@ from ..store.snapshot import Snapshot
 from ..store.state import Certificate, State, center_text
 from ..store.verification import file_faults
 from .addition_report import AdditionReport
-from .fitting import ROLES, finish_fit
+from .fitting import FIT, ROLES, finish_fit
 from .preparing import PreparedBatch
 
 APPENDED_AT_ONCE = 1024
@@ -115,13 +114,13 @@ def commit_vectors(change: Change, vectors: DocumentVectors) -> None:
 
 def commit_replacement(change: Change, vectors: DocumentVectors) -> None:
     """Commit the vectors of the next rows by the encoder that will replace the index's own."""
-    state = change.state
-    replaced = state.replaced()
-    assert state.replacement is not None
+    replacement = change.state.replacement
+    replaced = change.state.replaced()
+    assert replacement is not None
     assert replaced is not None
     new = _append(change.path, replaced, vectors)
-    replacement = replace(state.replacement, rows=new.encoded, center=new.center)
-    change.commit(replace(state, replacement=replacement))
+    replacement = replace(replacement, rows=new.encoded, center=new.center)
+    change.commit(replace(change.state, replacement=replacement))
 
 
 def _with_vectors(
@@ -194,17 +193,16 @@ def rebuild(index: Index, fit_again: bool = False) -> None:
         base = change.base
         path = change.path
         state = change.state
-        dropped = {IDS}
-        if fit_again or not _are_whole(base, {"origins"}):
-            dropped.add("origins")
-        has_fit = state.fit is not None and _are_whole(base, {"reducer", "rescorer"})
-        if fit_again or not has_fit or not state.encoded:
+        every_file = [*state.files.values(), *state.column_files]
+        damaged = every_file if fit_again else file_faults(path, every_file)
+        damaged_roles = {role for role, file in state.files.items() if file in damaged}
+        dropped = {IDS} | damaged_roles & {"origins"}
+        if not damaged_roles.isdisjoint(FIT) or state.fit is None or not state.encoded:
             dropped.update(ROLES)
             state = replace(state, fit=None, norms=None, certificate=None)
             state = replace(state, moments_rows=0, moments_deletions=0, code_rows=0)
         files = {role: file for role, file in state.files.items() if role not in dropped}
         state = replace(state, files=files, id_rows=0)
-        damaged = state.column_files if fit_again else file_faults(path, state.column_files)
         state = with_columns_again(base.store, state, damaged)
         if state.words is not None:
             state = with_new_words(base, state, path)
@@ -218,14 +216,3 @@ def rebuild(index: Index, fit_again: bool = False) -> None:
             reduced, state = encode_rows(path, state, vectors, change.workers)
         change.commit(state, undo="never", index=reduced)
     finish_fit(index)
-
-
-def _are_whole(snapshot: Snapshot, roles: Set[str]) -> bool:
-    """True if the files of these roles, as far as the state names them, are undamaged."""
-    files = snapshot.state.files
-    try:
-        for role in roles & files.keys():
-            files[role].check(snapshot.path)
-    except CorruptError:
-        return False
-    return True

@@ -13,6 +13,8 @@ from slimdex.system.atomic_files import size
 from ..documents import visible_columns
 from ..store.snapshot import Snapshot
 
+OF_DOCUMENTS = ("documents", "offsets", "flags", "deletions", "columns", "words")
+"""Roles of files that hold documents or their words, which the names of these files begin with."""
 OUTGROWN = 2
 """Factor by which the documents may outgrow those that the reducer was fitted on."""
 
@@ -72,8 +74,7 @@ def memory(snapshot: Snapshot) -> dict[str, float]:
     """
     index = snapshot.index
     state = snapshot.state
-    columns = {file.name for file in state.column_files}
-    names = state.file_names - state.log_names - columns - {state.words}
+    names = [name for name in state.file_names if not name.startswith(OF_DOCUMENTS)]
     disk = sum(size(snapshot.path / name) for name in names)
     return {
         "ram_bytes_per_vector": index.index.row_nbytes,

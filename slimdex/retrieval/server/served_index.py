@@ -183,7 +183,7 @@ class ServedIndex:
 
     async def load(self) -> None:
         """Load the encoder and the codes, before the first query needs them."""
-        if self.index.is_empty:
+        if not self.index.state.rows:
             return
         if self.index.can_encode:  # without a time limit: a large model may take longer
             await self._search_first_stage(SearchRequest(texts=["slimdex"], limit=1))

@@ -10,17 +10,19 @@ import os
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import closing
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 from slimdex.errors import CorruptError
 from slimdex.indexes.arrays import batches
+from slimdex.system.atomic_files import FileRecord
 from slimdex.system.progress import progress
 
 from ..lexical.word_index import WordIndex, would_merge, write_extended
 from .columns import write_columns
 from .document_store import DocumentStore
 from .log import Log, PackedBlock
-from .new_documents import NewDocuments
+from .new_documents import NO_DOCUMENTS, NewDocuments
 from .next_commit import Change
 from .snapshot import Snapshot
 from .state import MOST_LATE, ColumnFile, State
@@ -45,7 +47,7 @@ def with_blocks(log: Log, state: State, blocks: Iterable[PackedBlock]) -> State:
 
 
 def with_columns_again(
-    store: DocumentStore, state: State, damaged: Collection[ColumnFile]
+    store: DocumentStore, state: State, damaged: Collection[FileRecord]
 ) -> State:
     """Return the state with damaged files of columns derived from the log again.
 
@@ -89,17 +91,6 @@ def with_words(change: Change, state: State, written: Path | None = None) -> Sta
     return replace(state, words=name, words_rows=None)
 
 
-def _late_and_new(snapshot: Snapshot, new: NewDocuments) -> Iterator[tuple[str, str]]:
-    """Id and text of each row that the lexical index lacks, then of each row of new documents."""
-    state = snapshot.state
-    yield from rows_with_text(snapshot.store, state.lexical_rows)
-    count = new.row_count
-    for number, id_and_text in enumerate(new.ids_and_contents(), 1):
-        yield id_and_text
-        if number % READ_AT_ONCE == 0 or number == count:
-            progress("indexing words", number, count)
-
-
 def may_be_late(snapshot: Snapshot, new: NewDocuments) -> bool:
     """True if new documents may stay out of a snapshot's lexical index, or it has none.
 
@@ -118,8 +109,9 @@ def may_be_late(snapshot: Snapshot, new: NewDocuments) -> bool:
 def write_words(snapshot: Snapshot, new: NewDocuments, path: Path) -> Path:
     """Extend a snapshot's lexical index by its later rows and new documents, in another folder."""
     state = snapshot.state
-    words = snapshot.path / str(state.words)
-    write_extended(words, state.lexical_rows, path, _late_and_new(snapshot, new))
+    start = state.lexical_rows
+    rows = rows_with_text(snapshot.store, start, new)
+    write_extended(snapshot.path / str(state.words), start, path, rows)
     return path
 
 
@@ -144,14 +136,22 @@ def word_faults(path: Path, rows: int) -> list[str]:
 
 
 def rows_with_text(
-    store: DocumentStore, start: int, *, live: bool = False
+    store: DocumentStore, start: int, new: NewDocuments = NO_DOCUMENTS, *, live: bool = False
 ) -> Iterator[tuple[str, str]]:
-    """Id and text to encode of each row from `start` on; with `live`, without deleted documents."""
-    total = store.rows - start
+    """Id and text to encode of each row from `start` on, then of each row of new documents.
+
+    With `live`, deleted documents are left out.
+    """
     deleted = set(store.manifest.deleted.tolist()) if live else set[int]()
-    for number, (row, record) in enumerate(store.records(start)):
-        if row not in deleted:
-            yield from ((record.document.id, text) for text in record.contents)
+    stored = (
+        (record.document.id, text)
+        for row, record in store.records(start)
+        if row not in deleted
+        for text in record.contents
+    )
+    total = store.rows - start + new.row_count
+    for number, id_and_text in enumerate(chain(stored, new.ids_and_contents()), 1):
+        yield id_and_text
         if number % READ_AT_ONCE == 0:
-            progress("indexing words", row - start, total)
+            progress("indexing words", number, total)
     progress("indexing words", total, total)

@@ -76,26 +76,19 @@ def encode_rows(
 
     Returns the index, and the state that names the new files of codes and norms.
     """
-    assert state.fit is not None
-    settings = state.fit.settings
+    of_fit = state.fit
+    assert of_fit is not None
+    settings = of_fit.settings
+    state = replace(state, norms=state.new_name("norms") if settings.rescores else None)
     reducer = _reducer(folder, state)
-    norms = state.new_name("norms") if settings.rescores else None
-    index = ReducedIndex(
-        reducer,
-        train_index(kind_named(settings.kind), reducer, vectors),
-        vectors,
-        metric=_metric(folder, state, vectors, norms, rows=0),
-        asked_candidates=settings.candidates,
-    )
+    codes_of_none = train_index(kind_named(settings.kind), reducer, vectors)
+    index = _index(folder, replace(state, encoded=0), reducer, codes_of_none, vectors)
     index.extend(workers)
-    codes = publish(folder / state.new_name("codes"), index.index.save)
 
     # Estimate how much the codes change the vectors, to measure drift later.
     error = estimate_code_error(index, np.arange(len(index)))
-    of_fit = replace(state.fit, code_error=error)
-    files = state.files | {"codes": codes}
-    state = replace(state, files=files, norms=norms, fit=of_fit, code_rows=len(index))
-    return index, state
+    state = replace(state, fit=replace(of_fit, code_error=error))
+    return index, with_codes(folder, state, index)
 
 
 def load_index(folder: Path, state: State) -> ReducedIndex:
@@ -117,14 +110,7 @@ def load_index(folder: Path, state: State) -> ReducedIndex:
     if len(codes) != state.code_rows:
         name = folder / state.files["codes"].name
         raise CorruptError(f"{name}: {len(codes)} rows; expected {state.code_rows}")
-    vectors = state.vector_file(folder)
-    return ReducedIndex(
-        reducer,
-        codes,
-        vectors,
-        metric=_metric(folder, state, vectors, state.norms, state.encoded),
-        asked_candidates=state.fit.settings.candidates,
-    )
+    return _index(folder, state, reducer, codes, state.vector_file(folder))
 
 
 def save_codes(folder: Path, state: State, index: ReducedIndex) -> State:
@@ -132,8 +118,13 @@ def save_codes(folder: Path, state: State, index: ReducedIndex) -> State:
     total = len(index)
     if total - state.code_rows <= max(TAIL_ROWS, total // TAIL_SHARE):
         return state
+    return with_codes(folder, state, index)
+
+
+def with_codes(folder: Path, state: State, index: ReducedIndex) -> State:
+    """Write the codes of an index; return the state that names their file."""
     codes = publish(folder / state.new_name("codes"), index.index.save)
-    return replace(state, files=state.files | {"codes": codes}, code_rows=total)
+    return replace(state, files=state.files | {"codes": codes}, code_rows=len(index))
 
 
 def estimate_code_error(index: ReducedIndex, rows: Rows) -> float | None:
@@ -142,15 +133,19 @@ def estimate_code_error(index: ReducedIndex, rows: Rows) -> float | None:
     return code_error(index.reducer, index.index, index.vectors.take(rows))
 
 
-def _metric(
-    folder: Path, state: State, vectors: VectorFile, norms: str | None, rows: int
-) -> Metric | None:
-    """Load the metric, whose file `norms` has the norms of `rows` rows; None without norms."""
-    if norms is None:
-        return None
-    rescorer = Rescorer.load(folder / state.files["rescorer"].name)
-    _expect(folder, state, "rescorer", len(rescorer.shift), state.dim)
-    return Metric(rescorer, vectors, VectorFile(folder / norms, 1, rows, FLOAT32))
+def _index(
+    folder: Path, state: State, reducer: Reducer, codes: FaissIndex, vectors: VectorFile
+) -> ReducedIndex:
+    """The index of these vectors, whose first `state.encoded` rows have norms."""
+    assert state.fit is not None
+    metric = None
+    if state.norms is not None:
+        rescorer = Rescorer.load(folder / state.files["rescorer"].name)
+        _expect(folder, state, "rescorer", len(rescorer.shift), state.dim)
+        norms = VectorFile(folder / state.norms, 1, state.encoded, FLOAT32)
+        metric = Metric(rescorer, vectors, norms)
+    candidates = state.fit.settings.candidates
+    return ReducedIndex(reducer, codes, vectors, metric=metric, asked_candidates=candidates)
 
 
 def _reducer(folder: Path, state: State) -> Reducer:

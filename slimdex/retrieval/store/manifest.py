@@ -79,11 +79,6 @@ class Manifest:
 
     __hash__ = None  # type: ignore[assignment]
 
-    @classmethod
-    def empty(cls, state: State) -> Manifest:
-        """The manifest of an index without documents."""
-        return cls(state, {}).with_new_name()
-
     @property
     def deleted(self) -> Rows:
         """Rows of deleted documents, in order."""
@@ -106,7 +101,8 @@ class Manifest:
 
     @property
     def _commit(self) -> tuple[int, str]:
-        return self.state.version, self.commits
+        """Number and name of the commit."""
+        return self.state.version, self.commits[-COMMIT:]
 
     def follows(self, older: Manifest) -> bool:
         """True if this is the same as an older commit or descends from it.
@@ -114,17 +110,13 @@ class Manifest:
         If so, what was read from the older one is still valid. Also false if that one is so old
         that its name is no longer known.
         """
-        name = self._name_of(older.state.version)
-        return bool(name) and name == older.commits[-COMMIT:]
+        version, name = older._commit
+        return bool(name) and name == self._name_of(version)
 
     def replaces(self, other: Manifest) -> bool:
         """True if this certainly doesn't descend from another commit: a copy was restored."""
-        if self.state.version < other.state.version:
-            return True
-        name_here = self._name_of(other.state.version)
-        other_name = other.commits[-COMMIT:]
-        are_known = bool(name_here and other_name)
-        return are_known and name_here != other_name
+        version, name = other._commit
+        return self.state.version < version or self._name_of(version) not in ("", name)
 
     def keeps_rows_of(self, older: Manifest) -> bool:
         """True unless rows of an older commit have other numbers or vectors in this one."""
@@ -139,14 +131,14 @@ class Manifest:
         return self.commits[:stop][-COMMIT:]
 
     @classmethod
-    def read(cls, folder: Path, name: str = MANIFEST, before: Manifest | None = None) -> Manifest:
+    def read(cls, folder: Path, before: Manifest | None = None) -> Manifest:
         """Read the file of an index's folder.
 
         Of the rows, only what `before`, an earlier manifest, lacks is read. Raises
         `OSError` if the file is missing, `CorruptError` if it is damaged, and `InputError` if its
         format is newer.
         """
-        path = folder / name
+        path = folder / MANIFEST
         data = path.read_bytes()
         if hashlib.sha256(data[DIGEST:]).digest() != data[:DIGEST]:
             raise CorruptError(f"{path}: damaged; expected the checksum at its beginning")
@@ -156,14 +148,14 @@ class Manifest:
             raise
         except FileNotFoundError as error:  # its flags of rows
             if path.read_bytes() != data:  # others have committed, and removed that
-                return cls.read(folder, name, before)
+                return cls.read(folder, before)
             raise CorruptError(f"{error.filename}: missing; restore it from a copy") from error
         except (KeyError, TypeError, AttributeError, ValueError) as error:  # not ours
             raise CorruptError(f"{path}: {' '.join(str(error).split())}") from error
 
     @classmethod
     def _parse(cls, data: memoryview, path: Path, before: Manifest | None) -> Manifest:
-        """Parse what `_bytes` returns; raises various errors if it is invalid: see `read`."""
+        """Parse what `write` writes; raises various errors if it is invalid: see `read`."""
         # Check the format first: everything else may differ in another one.
         header = parse_json(str(data, "utf-8"), READABLE)
         format_ = header["format"]
@@ -198,7 +190,7 @@ class Manifest:
     def read_current(cls, folder: Path, before: Manifest | None = None) -> Manifest:
         """Read the committed one; raises `UnreadableError` if it can't be read at the moment."""
         try:
-            return cls.read(folder, before=before)
+            return cls.read(folder, before)
         except OSError as error:
             raise UnreadableError(f"{folder / MANIFEST}: {error.strerror or error}") from error
 
@@ -210,20 +202,15 @@ class Manifest:
     def write(self, path: Path) -> None:
         """Write it to a file; raises `CorruptError` if no reader would accept its state."""
         self.state.check()
-        body = self._bytes()
+        header = {
+            "format": FORMAT,
+            "state": self.state.to_json(),
+            "columns": dict(self.columns),
+            "checksums": dict(self.checksums),
+            "commits": self.commits,
+        }
+        body = json.dumps(header).encode()
         path.write_bytes(hashlib.sha256(body).digest() + body)
-
-    def _bytes(self) -> bytes:
-        """Serialise as JSON in UTF-8."""
-        return json.dumps(
-            {
-                "format": FORMAT,
-                "state": self.state.to_json(),
-                "columns": dict(self.columns),
-                "checksums": dict(self.checksums),
-                "commits": self.commits,
-            }
-        ).encode()
 
 
 def mark(folder: Path) -> tuple[int, int, int] | None:

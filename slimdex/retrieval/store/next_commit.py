@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -25,11 +26,11 @@ from .columns import BUILT_IN, copy_columns, to_merge, write_columns
 from .ids import IDS, is_outgrown
 from .manifest import NO_CHECKSUM, Manifest, append_only_files
 from .new_documents import NO_DOCUMENTS, NewDocuments
-from .origins import write_origins
+from .origins import Origins, write_origins
 from .passages import DocumentRows
 from .row_flags import DELETION, RowSets, flag_files
 from .snapshot import Snapshot
-from .state import LONGEST_TRAILING, MOST_TRAILING, Before, ColumnFile, State
+from .state import LONGEST_TRAILING, MOST_TRAILING, Before, State
 
 Undo = Literal["alone", "with the last", "never"]
 """Ways to undo a commit: see `Change.commit`."""
@@ -74,10 +75,10 @@ class Change:
 
     @property
     def is_needed(self) -> bool:
-        """Whether columns or origins have changed, or documents are new."""
+        """Whether columns or origins have changed."""
         base = self.base
         is_same = (self.state.origins, self.columns) == (base.state.origins, base.columns)
-        return not is_same or bool(self.origins) or len(self.new) > 0
+        return not is_same or bool(self.origins)
 
     @cached_property
     def document_rows(self) -> DocumentRows:
@@ -116,9 +117,7 @@ class Change:
         Raises `OSError` if the disk failed: the manifest shows whether it is committed.
         """
         self.base.store.engine.ensure_here()
-        if state is not None:
-            self.state = state
-        manifest = self._following(undo, delete, restore)
+        manifest = self._following(state or self.state, undo, delete, restore)
         self._publish(manifest, index)
         self.state = manifest.state
 
@@ -132,13 +131,15 @@ class Change:
         manifest = self._with_checksums(replace(manifest, state=state))
         self._publish(manifest.with_new_name(old.commits), None)
 
-    def _following(self, undo: Undo, deleted: Rows, restored: Rows) -> Manifest:
+    def _following(self, state: State, undo: Undo, deleted: Rows, restored: Rows) -> Manifest:
         """Write the remaining files, and return the manifest to commit."""
         # The state, with origins and columns.
         old = self.base.manifest
         has_moved = len(deleted) + len(restored) > 0
-        state = replace(self.state, before=self._before(self.state, undo, has_moved))
-        state = self._with_columns(self._with_origins(state))
+        state = replace(state, before=self._before(state, undo, has_moved))
+        if self.origins:
+            state = with_origins(self.path, state, {**self.base.store.origins, **self.origins})
+        state = self._with_columns(state)
 
         # The sets of rows, and their files.
         row_sets = RowSets(
@@ -156,10 +157,9 @@ class Change:
         manifest = Manifest(state, dict(self.columns), row_sets).with_new_name(old.commits)
 
         # If these two steps fail, for example on a full disk, a later commit repeats them.
-        with suppress(OSError, SlimdexError):
-            manifest = self._merge(manifest)
-        with suppress(OSError, SlimdexError):
-            manifest = self._with_ids(manifest)
+        for with_fewer_late in (self._merge, self._with_ids):
+            with suppress(OSError, SlimdexError):
+                manifest = with_fewer_late(manifest)
         return self._with_checksums(manifest)
 
     def _before(self, state: State, undo: Undo, has_moved: bool) -> Before | None:
@@ -182,17 +182,12 @@ class Change:
 
     def _with_columns(self, state: State) -> State:
         """The state with a file of columns of the rows that are in none, unless they are few."""
-        files = state.column_files
         first = state.column_rows
-        if first == state.rows:
-            return state
         are_few = state.rows - first <= MOST_TRAILING
-        if are_few and self.new.longest_record <= LONGEST_TRAILING:
+        if first == state.rows or (are_few and self.new.longest_record <= LONGEST_TRAILING):
             return state
-        return replace(state, column_files=[*files, self._new_columns(state, first)])
 
-    def _new_columns(self, state: State, first: int) -> ColumnFile:
-        """Write the columns of the rows from `first` on, of which the log has the first ones."""
+        # The log has the first of these rows.
         store = self.base.store
         parts = [self.new.values(store.rows, self.columns)]
         if first < store.rows:
@@ -203,15 +198,8 @@ class Change:
         users = [(name, type_) for name, type_ in self.columns.items() if name in used]
         path = self.path / state.new_name("columns")
         with closing(store.engine.cursor()) as connection:
-            return write_columns(connection, path, range(first, state.rows), users, parts)
-
-    def _with_origins(self, state: State) -> State:
-        """The state with the origins that this change gives documents."""
-        if not self.origins:
-            return state
-        every_origin = {**self.base.store.origins, **self.origins}
-        record = write_origins(self.path / state.new_name("origins"), every_origin)
-        return replace(state, files=state.files | {"origins": record})
+            file = write_columns(connection, path, range(first, state.rows), users, parts)
+        return replace(state, column_files=[*state.column_files, file])
 
     def _merge(self, manifest: Manifest) -> Manifest:
         """The manifest with fewer files of columns, if many have piled up."""
@@ -260,6 +248,17 @@ class Change:
                 digests[first:] = new
             checksums[file.path.name] = digests
         return replace(manifest, checksums=checksums)
+
+
+def with_origins(folder: Path, state: State, origins: Origins) -> State:
+    """Write the origins of documents that differ from the log's; return the state that names them.
+
+    Without any, nothing is written.
+    """
+    if not origins:
+        return state
+    record = write_origins(folder / state.new_name("origins"), origins)
+    return replace(state, files=state.files | {"origins": record})
 
 
 def _kept(state: State) -> tuple[Any, ...]:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 from base64 import b64decode, b64encode
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Self
@@ -29,9 +31,8 @@ from slimdex.system.atomic_files import (
 )
 from slimdex.system.json_text import READABLE, parse_json
 
-from ..encoders.adapters import plain_spec
 from ..encoders.base import AUTO as ANY
-from ..encoders.base import Encoder, check_spec, passage_tokens
+from ..encoders.base import check_spec
 from ..lexical.fusion import AUTO, OFF
 
 FORMAT = 6
@@ -270,29 +271,6 @@ class State:
     hybrid: str | None = None
     building: bool = False
 
-    @classmethod
-    def new(
-        cls,
-        encoder: Encoder,
-        settings: Settings,
-        vector_dtype: str,
-        passages: str | int | None,
-        *,
-        lexical: bool,
-    ) -> Self:
-        """The state of a new index, as `Collection.create` describes it."""
-        if vector_dtype not in STORED_ENDINGS:
-            known = ", ".join(STORED_ENDINGS)
-            raise InputError(f"vector_dtype={vector_dtype!r}; expected {known}")
-        return cls(
-            plain_spec(encoder.spec()),
-            encoder.dim,
-            settings.checked(encoder.dim),
-            vectors=file_name("vectors", 1, STORED_ENDINGS[vector_dtype]),
-            passages=passage_tokens(passages, encoder),
-            words=file_name("words", 1) if lexical else None,
-        )
-
     def check_same(
         self,
         path: str | Path,
@@ -322,17 +300,11 @@ class State:
         if lexical is not None:
             requested["lexical"] = lexical
 
-        # The differences.
-        wanted = []
-        actual = []
-        for name, value in requested.items():
-            if value != existing[name]:
-                wanted.append(f"{name}={value!r}")
-                actual.append(f"{name}={existing[name]!r}")
-        if wanted:
-            raise InputError(
-                f"{', '.join(wanted)}: {path} has {', '.join(actual)}; expected the same, or none"
-            )
+        differing = [name for name, value in requested.items() if value != existing[name]]
+        if differing:
+            wanted = ", ".join(f"{name}={requested[name]!r}" for name in differing)
+            actual = ", ".join(f"{name}={existing[name]!r}" for name in differing)
+            raise InputError(f"{wanted}: {path} has {actual}; expected the same, or none")
 
     @property
     def fusion(self) -> str:
@@ -384,19 +356,14 @@ class State:
     @property
     def file_names(self) -> set[str]:
         """All files beside the manifest that belong to the index."""
-        has_vectors = self.encoded or self.settings is not None
-        names = {self.vectors, *self.log_names} if has_vectors else self.log_names
-        names.update(record.name for record in (*self.files.values(), *self.column_files))
-        names.update(filter(None, (self.norms, self.words)))
-        if self.replacement is not None:
-            names.add(self.replacement.vectors)
+        names = {name for _, name in self._roles()}
+        if not self.rows:
+            names -= {self.log.documents, self.log.offsets, self.flags}
+        if not self.deletion_count:
+            names.remove(self.deletions)
+        if not self.encoded and self.fit is None:
+            names.remove(self.vectors)
         return names
-
-    @property
-    def log_names(self) -> set[str]:
-        """The files of the log and of rows, once there are documents."""
-        names = {self.log.documents, self.log.offsets, self.flags} if self.rows else set()
-        return names | ({self.deletions} if self.deletion_count else set())
 
     @property
     def stored(self) -> str:
@@ -431,10 +398,9 @@ class State:
 
     def norm_file(self, folder: Path) -> VectorFile | None:
         """The lengths of all rows in the rescoring metric; None without rescoring or rows."""
-        if not self.norms:
+        if not self.norms or not self.encoded:
             return None
-        file = VectorFile(folder / self.norms, 1, self.encoded, FLOAT32)
-        return file if len(file) else None
+        return VectorFile(folder / self.norms, 1, self.encoded, FLOAT32)
 
     def new_name(self, held: str) -> str:
         """Name of a file that this commit writes, given its role."""
@@ -448,23 +414,14 @@ class State:
     @classmethod
     def from_json(cls, text: str) -> Self:
         """Parse; raises `CorruptError` if a field is missing, unknown or invalid."""
-        # Turn parts into objects, unless they are None. The text is untrusted.
-        try:
+        with _refusing():  # the text is untrusted
             values = parse_json(text, READABLE)
-            values["requested"] = Settings(**values["requested"])
-            values["log"] = LogFiles(**values["log"])
             values["column_files"] = [ColumnFile(**file) for file in values["column_files"]]
             values["files"] = {role: FileRecord(**f) for role, f in values["files"].items()}
             for name, part in _PARTS.items():
-                if values[name] is not None:
-                    values[name] = part(**values[name])
-            values["fit"] = _with_settings(values["fit"], "settings")
-            values["before"] = _with_settings(values["before"], "requested")
-            state = cls(**values)
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            reason = " ".join(str(error).split())
-            raise CorruptError(f"state in the manifest: {reason}") from error
-        state.check()
+                values[name] = _with_settings(part, values[name])
+            state: Self = _with_settings(cls, values)
+            state.check()
         return state
 
     def check(self) -> None:
@@ -473,95 +430,77 @@ class State:
         Files of these names are opened and removed: in an untrusted manifest they could lead
         elsewhere.
         """
-        try:
-            self._check()
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            reason = " ".join(str(error).split())
-            raise CorruptError(f"state in the manifest: {reason}") from error
+        with _refusing():
+            parts: list[Any] = [getattr(self, name) for name in _PARTS]
+            for part in (self, *self.column_files, *self.files.values(), *filter(None, parts)):
+                _check_types(part)
+            for role, name in self._roles():
+                match = OUR_FILES.fullmatch(name)
+                if match is None or match[1] != role or match[2] not in ENDINGS[role] or match[3]:
+                    raise ValueError(f"file {name!r}; expected {role}-000001 or a later one")
+            self._check_numbers()
 
-    def _check(self) -> None:
-        """Raise an error for `check` to report: `ValueError`, `TypeError` or the like."""
-        new = self.replacement
-        parts: list[Any] = [self.log, *self.column_files, *self.files.values()]
-        parts += [getattr(self, name) for name in _PARTS]
-        for part in (self, *filter(None, parts)):
-            _check_types(part)
-        for name, value, least, most in self._limits():
-            if not least <= value <= most:
-                raise ValueError(f"{name}={value}; expected {least} to {most}")
-        for role, name in self._roles():
-            match = OUR_FILES.fullmatch(name)
-            if match is None or match[1] != role or match[2] not in ENDINGS[role] or match[3]:
-                raise ValueError(f"file {name!r}; expected {role}-000001 or a later one")
+            # Encoders, and the files that other values require.
+            for state in filter(None, (self, self.replaced())):
+                check_spec(state.encoder)
+                center_from(state.center, state.dim)
+            if not all(isinstance(digest, str) for digest in self.origins.values()):
+                raise TypeError("origins; expected texts")
+            required = {"ids"} if self.id_rows else set()
+            if self.fit is not None:
+                required |= {"moments", "reducer", "codes"}
+            if self.norms is not None:
+                required.add("rescorer")
+            missing = required - self.files.keys()
+            if missing:
+                raise ValueError(f"no file of {min(missing)}")
 
-        # Encoders and files.
-        check_spec(self.encoder)
-        center_from(self.center, self.dim)
-        if new is not None:
-            check_spec(new.encoder)
-            center_from(new.center, new.dim)
-        if not all(isinstance(digest, str) for digest in self.origins.values()):
-            raise TypeError("origins; expected texts")
+    def _check_numbers(self) -> None:
+        """Raise `ValueError` for numbers that do not suit each other."""
+        rows = self.rows
+        before = self.before
+        least_words = rows - MOST_LATE if self.words else 0
+        _check_number("moments_rows", self.moments_rows, 0, self.encoded)
+        _check_number("code_rows", self.code_rows, 0, self.encoded)
+        _check_number("moments_deletions", self.moments_deletions, 0, self.deletion_count)
+        _check_number("words_rows", self.lexical_rows, least_words, rows)
+        _check_number("blocks of documents", self.log.blocks, min(rows, 1), LARGEST)
+        _check_number("rows of columns", self.column_rows, rows - MOST_TRAILING, rows)
+        if before is not None:
+            _check_number("rows before", before.rows, 0, rows)
+            _check_number("deletions before", before.deletions, 0, self.deletion_count)
+        for state in filter(None, (self, self.replaced())):
+            _check_number("dim", state.dim, 1, MOST_DIM)
+            _check_number("rows with vectors", state.encoded, 0, rows)
+
+        # What else suits the vectors is checked by fitting.
+        settings_before = before.requested if before else None
+        for settings in (self.requested, self.settings, settings_before):
+            if settings is not None and settings.k is not None:
+                _check_number("k", settings.k, 1, self.dim)
+
         first = 0
         for file in self.column_files:
             if file.first != first or file.stop <= first:
                 raise ValueError(f"{file.name}: row {file.first}; expected {first}")
             first = file.stop
-        if self.id_rows and "ids" not in self.files:
-            raise ValueError(f"id_rows={self.id_rows}; expected a file of ids")
-
-        files_of_fit = {"moments", "reducer", "codes"} | ({"rescorer"} if self.norms else set())
-        missing = files_of_fit - self.files.keys()
-        if self.fit is not None and missing:
-            raise ValueError(f"no file of {min(missing)}")
-
-    def _limits(self) -> list[tuple[str, int, int, int]]:
-        """Name, value, least and largest value of numbers."""
-        rows = self.rows
-        limits = [
-            ("dim", self.dim, 1, MOST_DIM),
-            ("generation", self.generation, 1, LARGEST),
-            ("version", self.version, 1, LARGEST),
-            ("encoded", self.encoded, 0, rows),
-            ("moments_rows", self.moments_rows, 0, self.encoded),
-            ("code_rows", self.code_rows, 0, self.encoded),
-            ("moments_deletions", self.moments_deletions, 0, self.deletion_count),
-            ("words_rows", self.lexical_rows, rows - MOST_LATE if self.words else 0, rows),
-            ("blocks of documents", self.log.blocks, min(rows, 1), LARGEST),
-            ("rows of columns", self.column_rows, rows - MOST_TRAILING, rows),
-        ]
-        if self.before is not None:
-            limits.append(("rows before", self.before.rows, 0, rows))
-            limits.append(("deletions before", self.before.deletions, 0, self.deletion_count))
-        if self.replacement is not None:
-            limits.append(("rows of a replacement", self.replacement.rows, 0, rows))
-            limits.append(("dim of a replacement", self.replacement.dim, 1, MOST_DIM))
-
-        # What else suits the vectors is checked by fitting.
-        before = self.before.requested if self.before else None
-        for settings in (self.requested, self.settings, before):
-            if settings is not None and settings.k is not None:
-                limits.append(("k", settings.k, 1, self.dim))
-        return limits
 
     def _roles(self) -> list[tuple[str, str]]:
-        """Role and name of each file."""
+        """Role and name of each file, also of those that no row is in yet."""
+        new = self.replacement
         roles = [
             ("vectors", self.vectors),
+            ("vectors", new.vectors if new else None),
             ("documents", self.log.documents),
             ("offsets", self.log.offsets),
             ("flags", self.flags),
             ("deletions", self.deletions),
+            ("norms", self.norms),
+            ("words", self.words),
             *(("columns", file.name) for file in self.column_files),
             *((role, record.name) for role, record in self.files.items()),
         ]
-        if self.norms is not None:
-            roles.append(("norms", self.norms))
-        if self.words is not None:
-            roles.append(("words", self.words))
-        if self.replacement is not None:
-            roles.append(("vectors", self.replacement.vectors))
-        return roles
+        return [(role, name) for role, name in roles if name is not None]
 
 
 def center_text(file: str, vectors: Matrix) -> str:
@@ -586,17 +525,38 @@ def center_from(text: str, dim: int) -> NDArray[np.float32] | None:
 
 
 _PARTS: dict[str, Any] = {
+    "log": LogFiles,
     "fit": Fit,
     "before": Before,
     "replacement": Replacement,
     "certificate": Certificate,
 }
-"""Attributes of a state that may be None -> their classes."""
+"""Attributes of a state -> their classes; all but the log may be None."""
 
 
-def _with_settings(part: Any, name: str) -> Any:
-    """A part of a state whose settings, an attribute of this name, were read from JSON."""
-    return part and replace(part, **{name: Settings(**getattr(part, name))})
+@contextmanager
+def _refusing() -> Iterator[None]:
+    """Convert what invalid values raise to `CorruptError`."""
+    try:
+        yield
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        reason = " ".join(str(error).split())
+        raise CorruptError(f"state in the manifest: {reason}") from error
+
+
+def _with_settings(part: Any, values: Any) -> Any:
+    """A state or a part of one, of a class, from its JSON; None from null."""
+    if values is None:
+        return None
+    for name in {"requested", "settings"} & values.keys():
+        values[name] = Settings(**values[name])
+    return part(**values)
+
+
+def _check_number(name: str, value: int, least: int, most: int) -> None:
+    """Raise `ValueError` if a number is beyond its limits."""
+    if not least <= value <= most:
+        raise ValueError(f"{name}={value}; expected {least} to {most}")
 
 
 def _check_types(part: Any) -> None:
@@ -608,5 +568,5 @@ def _check_types(part: Any) -> None:
             continue
         if not isinstance(value, _TYPES[type_]) or (value is True and type_ != "bool"):
             raise TypeError(f"{each.name}={value!r}; expected {type_}")
-        if type_ in ("int", "float") and not 0 <= value <= LARGEST:
-            raise ValueError(f"{each.name}={value!r}; expected 0 to {LARGEST}")
+        if type_ in ("int", "float"):
+            _check_number(each.name, value, 0, LARGEST)

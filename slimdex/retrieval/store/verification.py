@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, suppress
+from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 from shutil import copyfileobj
@@ -19,7 +20,7 @@ import numpy as np
 from slimdex.errors import CorruptError, SlimdexError, shorten
 from slimdex.indexes.vectors.vector_file import VectorFile
 from slimdex.system.append_only import BLOCK_BYTES, AppendOnlyFile
-from slimdex.system.atomic_files import FileRecord, check_new, publish, publish_folder, remove
+from slimdex.system.atomic_files import FileRecord, check_new, publish, publish_folder
 from slimdex.system.index_names import MANIFEST
 from slimdex.system.progress import progress
 
@@ -178,36 +179,28 @@ def copy_index(folder: Path, path: Path) -> Manifest:
     missing. Then there is no copy.
     """
     check_new(path)
-    return publish_folder(path, lambda new: _copy_newest(folder, new))
-
-
-def _copy_newest(folder: Path, new: Path) -> Manifest:
-    """Copy the committed state of a folder to a new one; try again if others commit meanwhile."""
     while True:
         manifest = Manifest.read_current(folder)
-        faults = _copy(folder, manifest, new)
-        if not faults:
+        try:
+            publish_folder(path, partial(_copy, folder, manifest))
+        except CorruptError:
+            # It is not damage if others have replaced the commit and its files meanwhile.
+            if manifest == Manifest.read_current(folder):
+                raise
+        else:
             return manifest
 
-        # It is not damage if others have replaced the commit and its files meanwhile.
-        if manifest == Manifest.read_current(folder):
-            raise CorruptError(faults[0].replace(str(new), str(folder)))
-        for part in new.iterdir():
-            remove(part)
 
-
-def _copy(folder: Path, manifest: Manifest, new: Path) -> list[str]:
-    """Copy the files of a manifest; return the faults of the copy."""
+def _copy(folder: Path, manifest: Manifest, new: Path) -> None:
+    """Copy the files of a manifest to a new folder, and verify the copy."""
     with ExitStack() as stack:
         # Open all files first: a commit may delete some meanwhile.
         opened = dict[Path, BinaryIO]()
-        try:
-            for name in sorted(manifest.state.file_names):
-                path = folder / name
+        for name in sorted(manifest.state.file_names):
+            path = folder / name
+            with suppress(FileNotFoundError):  # then it is missing in the copy too
                 for part in path.iterdir() if path.is_dir() else [path]:
                     opened[part] = stack.enter_context(part.open("rb"))
-        except FileNotFoundError as error:
-            return [f"{error.filename}: missing"]
         for done, (path, file) in enumerate(opened.items()):
             progress("copying files", done, len(opened))
             copy = new / path.relative_to(folder)
@@ -218,4 +211,6 @@ def _copy(folder: Path, manifest: Manifest, new: Path) -> list[str]:
     # The copy is complete once it has a manifest; then it is verified.
     publish(new / MANIFEST, manifest.write)
     with closing(Engine(new)) as engine:
-        return index_faults(Snapshot(DocumentStore(engine, manifest)))
+        faults = index_faults(Snapshot(DocumentStore(engine, manifest)))
+    if faults:
+        raise CorruptError(faults[0].replace(str(new), str(folder)))

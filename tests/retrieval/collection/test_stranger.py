@@ -208,7 +208,7 @@ def replaced(**changed: Any) -> Callable[[dict[str, Any]], None]:
         (put("fit", "settings", "reducer", value="pickle"), "reducer='pickle'"),
         (put("center", value="AAAA"), "a center of|multiple of element size"),
         (replaced(vectors="../vectors-000002.f16"), "expected vectors-000001"),
-        (replaced(dim=1 << 40), "dim of a replacement=.*expected 1 to"),
+        (replaced(dim=1 << 40), "dim=.*expected 1 to"),
         (put("x", value=1), "unexpected keyword"),
         (proved(bound=-0.5), "bound=-0.5; expected 0 to"),
     ],
