@@ -62,8 +62,8 @@ def refit(index: Index, settings: Settings | None, undo: Undo = "alone") -> list
         if notes is not None:
             return [*notes, *restarts]
         restarts = [
-            "others compacted, migrated or refitted the index during the fit, or undid a change: it "
-            "started over"
+            "others compacted, migrated or refitted the index during the fit, or undid a change: "
+            "it started over"
         ]
 
 
