@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from base64 import b64encode
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Set
 from contextlib import suppress
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
@@ -16,7 +16,7 @@ from typing import Any
 from uuid import UUID
 
 from slimdex.errors import InputError, short_repr
-from slimdex.system.json_text import dump_json, parse_json
+from slimdex.system.json_text import dump_json
 from slimdex.system.unicode_text import check_unicode
 
 KINDS: dict[type, str] = {
@@ -229,18 +229,3 @@ def _text(value: Any) -> str:
 
 def _json(value: Any) -> str:
     return dump_json(value, _text, ensure_ascii=False, separators=(",", ":"))
-
-
-def restore_values(columns: Mapping[str, str], values: Iterable[Any]) -> dict[str, Any]:
-    """Convert the columns of a table's row, as DuckDB returned them, to name -> value.
-
-    Raises `InputError` if JSON can't be read, for example because it is nested too deeply.
-    """
-    restored = dict(zip(columns, values, strict=True))
-    for name, type_ in columns.items():
-        if type_ == "JSON" and restored[name] is not None:
-            try:
-                restored[name] = parse_json(restored[name])
-            except ValueError as error:
-                raise InputError(f"column {name!r}: JSON that can't be read ({error})") from error
-    return restored

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from numpy.typing import ArrayLike
@@ -14,19 +13,14 @@ from slimdex.indexes.arrays import Rows
 from slimdex.system.progress import note, progress
 
 from ..index import Index
-from ..sources.given_vectors import DocumentVectors, as_vectors
+from ..sources.given_vectors import DocumentVectors, as_vectors, check_vectors
 from ..sources.tabular.records import as_documents
 from ..store.next_commit import Change, Undo
 from ..store.snapshot import Snapshot
 from ..store.state import Before
 from . import writer
-from .addition import (
-    Addition,
-    NoDocumentsError,
-    check_document_vectors,
-)
+from .addition import Addition
 from .addition_report import AdditionReport
-from .batches import in_batches
 from .encode import encode_until, encode_waiting
 from .preparing import PreparedBatch, prepare
 
@@ -68,28 +62,26 @@ def add_sources(
     from .source_ids import ChangedOriginsError, SourceIds
 
     def chosen(snapshot: Snapshot) -> SourceIds:
-        state = snapshot.state
-        return SourceIds.of(sources.opened, state, snapshot.store, skips_known=deletes_missing)
+        return SourceIds.of(sources, snapshot, deletes_missing=deletes_missing)
 
     while True:
-        ids = SourceIds() if has_ids else index.read(chosen)
+        ids = SourceIds(sources) if has_ids else index.read(chosen)
         needs_deletion = deletes_missing or any(reading.parts for reading in ids.readings)
-        missing = partial(ids.gone_rows, sources, only_parts=not deletes_missing)
         addition = Addition(
             documents=sources.documents(ids.readings),
             vectors=sources.vectors,
             ids=ids,
-            missing=missing if needs_deletion else None,
-            leave_out=sources.leave_out,
+            missing=ids.gone_rows if needs_deletion else None,
         )
         try:
             added = add(index, addition, encode=encode)
-        except NoDocumentsError as error:
-            why = ", ".join(sources.omissions() or [source.name for source in sources.opened])
-            raise InputError(f"no documents ({why}); expected at least one") from error
         except ChangedOriginsError:
             note("others have added files of the same names meanwhile; the addition starts over")
             continue
+        except InputError as error:
+            for omission in sources.omissions():
+                error.add_note(omission)
+            raise
         notes = [*ids.notes, *added.notes, *sources.omissions()]
         return replace(added, notes=notes, file_notes=sources.file_notes())
 
@@ -108,8 +100,6 @@ def sync(index: Index, sources: Sources, *, encode: bool = True) -> AdditionRepo
 
     if any(source.place.startswith("stdin ") for source in sources.opened):
         raise InputError(f"{STANDARD_INPUT}: standard input; expected files, folders or packages")
-    if not index.has_encoder:
-        raise InputError(f"{index.path}: built from given vectors; expected an encoder's")
     return add_sources(index, sources, deletes_missing=True, encode=encode)
 
 
@@ -123,16 +113,20 @@ def add(index: Index, addition: Addition, *, encode: bool = True) -> AdditionRep
         raise InputError(f"{index.path}: built from given vectors; expected vectors for these")
     index.check_writable()
     if addition.vectors is not None:
-        check_document_vectors(addition.vectors, index.state.dim)
+        name = addition.vectors.name
+        dim = addition.vectors.dim
+        if dim != index.state.dim:
+            raise InputError(f"{name}: {dim} dimensions; expected {index.state.dim}, as the index")
+        check_vectors(addition.vectors)
         encode_waiting(index)  # vectors are in the order of the rows
 
     # Enter each batch; if one fails, the others stay.
     added = AdditionReport()
     before: Before | None = None  # the first batch
     try:
-        for batch in in_batches(addition):
-            added_by_batch, before = _add_batch(index, batch, before, encodes=encode)
-            added += added_by_batch
+        for batch in addition.batches():
+            report, before = _add_batch(index, batch, before, encodes=encode)
+            added += report
             if addition.vectors is not None:
                 entered = added.documents + added.unchanged
                 progress("taking vectors", entered, len(addition.vectors))
@@ -171,25 +165,24 @@ def _add_batch(
         prepared = prepare(index, batch, stack, encodes=encodes_now)
 
         # Under the lock. If others have changed the same documents, the columns or the encoder
-        # meanwhile, prepare again.
+        # meanwhile, prepare again, but encode nothing: other writers wait.
         stack.enter_context(index.turn())
         if batch.vectors is not None and index.state.waits:
             encode_until(index, index.state.rows)  # what others have entered meanwhile
         if not prepared.holds_for(index.snapshot):
-            prepared = prepare(index, batch, stack, encodes=encodes_now)
+            prepared = prepare(index, batch, stack)
         with index.change() as change:
-            is_ours = before is not None and change.base.state.before == before
+            is_ours = before is not None and before == change.base.state.before
             undo: Undo = "with the last" if is_ours else "alone"
 
             # Documents that are gone or have a new id. Look them up again if others have committed.
             gone = prepared.gone
-            is_newest = prepared.snapshot.manifest == change.base.manifest
-            if batch.missing is not None and not is_newest:
-                gone = batch.missing(change.base.store)
+            if prepared.snapshot.manifest != change.base.manifest:
+                gone = batch.gone(change.base.store)
             added = _commit_prepared(change, batch, prepared, gone, undo)
-            is_first = change.state.before != change.base.state.before
-            after = change.state.before if is_first else before
-        return added, after
+            if change.state.before != change.base.state.before:
+                before = change.state.before
+        return added, before
 
 
 def _commit_prepared(

@@ -124,7 +124,7 @@ class CollectionMachine(RuleBasedStateMachine):
         before = len(self.encoder.encoded)
         added = add(
             self.collection.index,
-            Addition(_documents(documents), missing=lambda store: store.live_rows(gone)),
+            Addition(_documents(documents), missing=lambda store, _: store.live_rows(gone)),
         )
         assert added.unchanged == same
         assert added.documents == len(documents) - same
