@@ -138,12 +138,11 @@ def kind_of(value: Any) -> str:
     """
     if type(value) is list:
         return _list_of({kind_of(item) for item in value if item is not None})
-    keeps_digits = True
-    if type(value) is int:
-        keeps_digits = -LARGEST_WHOLE <= value < LARGEST_WHOLE
-    elif type(value) is Decimal:
-        keeps_digits = value.is_finite() and Decimal(repr(float(value))) == value
-    return KINDS.get(type(value), "VARCHAR") if keeps_digits else "VARCHAR"
+    if type(value) is int and not -LARGEST_WHOLE <= value < LARGEST_WHOLE:
+        return "VARCHAR"
+    if type(value) is Decimal and not (value.is_finite() and Decimal(repr(float(value))) == value):
+        return "VARCHAR"
+    return KINDS.get(type(value), "VARCHAR")
 
 
 def _list_of(kinds: set[str]) -> str:

@@ -205,9 +205,8 @@ def test_a_file_that_can_not_be_added_stops_no_other(notes: None) -> None:
     write(
         **{"bad/cut.md": f"dragon {LONG}", "table.jsonl": f'{{"id": 1, "text": "dragon {LONG}"}}'}
     )
-    with pytest.raises(InputError, match="no document with text") as caught:
+    with pytest.raises(InputError, match=r"no document with text.*cut\.md"):
         build(Path("y"), Sources.open("bad"), lambda: Refusing(max_length=16), PLAIN)
-    assert caught.value.__notes__ == ["bad: could not be read: cut.md (a dragon)"]
     with pytest.raises(ValueError, match="a dragon"):
         synced("table.jsonl", by=Refusing(max_length=16))
 

@@ -6,15 +6,12 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from numpy.typing import ArrayLike
-
 from slimdex.errors import InputError, SlimdexError
 from slimdex.indexes.arrays import Rows
 from slimdex.system.progress import note, progress
 
 from ..index import Index
-from ..sources.given_vectors import DocumentVectors, as_vectors, check_vectors
-from ..sources.tabular.records import as_documents
+from ..sources.given_vectors import check_vectors
 from ..store.next_commit import Change, Undo
 from ..store.snapshot import Snapshot
 from ..store.state import Before
@@ -32,18 +29,6 @@ MOST_ENCODED_FIRST = 1 << 14
 """Most characters of documents that are encoded before they are committed, in about a second."""
 
 
-def add_documents(
-    index: Index,
-    documents: Any,
-    vectors: DocumentVectors | ArrayLike | None = None,
-    *,
-    encode: bool = True,
-) -> AdditionReport:
-    """Add documents in any form that `Collection.add` takes; the caller reports the notes."""
-    document_vectors = None if vectors is None else as_vectors(vectors)
-    return add(index, Addition(as_documents(documents), document_vectors), encode=encode)
-
-
 def add_sources(
     index: Index,
     sources: Sources,
@@ -52,7 +37,7 @@ def add_sources(
     deletes_missing: bool = False,
     encode: bool = True,
 ) -> AdditionReport:
-    """Add the documents of sources; it starts over if others choose the same ids meanwhile.
+    """Add the documents of sources; it starts over if others add sources meanwhile.
 
     Without `has_ids`, the ids that documents lack are chosen. With `deletes_missing`, documents
     whose files are gone are deleted, and known files are not read; what became part of a folder
@@ -66,22 +51,13 @@ def add_sources(
 
     while True:
         ids = SourceIds(sources) if has_ids else index.read(chosen)
-        needs_deletion = deletes_missing or any(reading.parts for reading in ids.readings)
-        addition = Addition(
-            documents=sources.documents(ids.readings),
-            vectors=sources.vectors,
-            ids=ids,
-            missing=ids.gone_rows if needs_deletion else None,
-        )
+        documents = sources.documents(ids.readings)
+        addition = Addition(documents, sources.vectors, ids, missing=ids.gone_rows)
         try:
             added = add(index, addition, encode=encode)
         except ChangedOriginsError:
-            note("others have added files of the same names meanwhile; the addition starts over")
+            note("others have added sources meanwhile; the addition starts over")
             continue
-        except InputError as error:
-            for omission in sources.omissions():
-                error.add_note(omission)
-            raise
         notes = [*ids.notes, *added.notes, *sources.omissions()]
         return replace(added, notes=notes, file_notes=sources.file_notes())
 
@@ -96,10 +72,8 @@ def sync(index: Index, sources: Sources, *, encode: bool = True) -> AdditionRepo
     Raises `InputError` if a source is standard input, which can't be read again, or the index was
     built from given vectors; or as `Collection.add` does. Then nothing is changed.
     """
-    from ..sources.files.input_files import STANDARD_INPUT  # loaded as in `add_sources`
-
     if any(source.place.startswith("stdin ") for source in sources.opened):
-        raise InputError(f"{STANDARD_INPUT}: standard input; expected files, folders or packages")
+        raise InputError("-: standard input; expected files, folders or packages")
     return add_sources(index, sources, deletes_missing=True, encode=encode)
 
 
@@ -109,15 +83,15 @@ def add(index: Index, addition: Addition, *, encode: bool = True) -> AdditionRep
     What is entered stays, is found by its words, and gets its vectors by any later call, even if
     bad input or an interrupt ends this one. Adding the same documents again goes on from there.
     """
-    if addition.vectors is None and not index.has_encoder:
+    vectors = addition.vectors
+    if vectors is None and not index.has_encoder:
         raise InputError(f"{index.path}: built from given vectors; expected vectors for these")
     index.check_writable()
-    if addition.vectors is not None:
-        name = addition.vectors.name
-        dim = addition.vectors.dim
-        if dim != index.state.dim:
-            raise InputError(f"{name}: {dim} dimensions; expected {index.state.dim}, as the index")
-        check_vectors(addition.vectors)
+    if vectors is not None:
+        dim = index.state.dim
+        if vectors.dim != dim:
+            raise InputError(f"{vectors.name}: {vectors.dim} dimensions; expected {dim}")
+        check_vectors(vectors)
         encode_waiting(index)  # vectors are in the order of the rows
 
     # Enter each batch; if one fails, the others stay.
@@ -127,20 +101,19 @@ def add(index: Index, addition: Addition, *, encode: bool = True) -> AdditionRep
         for batch in addition.batches():
             report, before = _add_batch(index, batch, before, encodes=encode)
             added += report
-            if addition.vectors is not None:
-                entered = added.documents + added.unchanged
-                progress("taking vectors", entered, len(addition.vectors))
+            if vectors is not None:
+                progress("taking vectors", added.documents + added.unchanged, len(vectors))
     except SlimdexError as error:
         if entered := added.documents + added.unchanged:
             error.add_note(f"{entered:,} documents are in: run it again to continue")
         raise
 
     # Encode what waits.
-    if encode or addition.vectors is not None:
+    if encode or vectors is not None:
         added += encode_waiting(index)
 
     # Notes for the user about all batches.
-    text_notes = added.text_notes() if addition.vectors is None else []
+    text_notes = added.text_notes() if vectors is None else []
     return replace(added, notes=[*added.notes, *text_notes])
 
 
@@ -202,7 +175,13 @@ def _commit_prepared(
         for before, now in addition.ids.moved.items():
             for row, *_ in store.of_place(before, deleted=True):
                 change.origins[row] = f"{now}/"
-    _adopt_origins(change, prepared)
+
+    # Give unchanged documents the origins that they have in this addition.
+    with_origin = [document for document in prepared.unchanged if document.origin]
+    new_origins = {prepared.rows[document.id]: document.origin for document in with_origin}
+    if new_origins:
+        known = {**store.origins_of([*new_origins]), **change.origins}
+        change.origins |= {row: now for row, now in new_origins.items() if known[row] != now}
 
     # Commit only what differs.
     if len(prepared.new):
@@ -212,15 +191,6 @@ def _commit_prepared(
     elif change.is_needed:
         change.commit(undo=undo)
     return AdditionReport(deleted=len(gone), unchanged=len(prepared.unchanged))
-
-
-def _adopt_origins(change: Change, prepared: PreparedBatch) -> None:
-    """Give unchanged documents the origins that they have in this addition."""
-    unchanged = [document for document in prepared.unchanged if document.origin]
-    origins = {prepared.rows[document.id]: document.origin for document in unchanged}
-    if origins:
-        known = {**change.base.store.origins_of([*origins]), **change.origins}
-        change.origins |= {row: now for row, now in origins.items() if known[row] != now}
 
 
 def counts(added: AdditionReport, documents: int) -> dict[str, Any]:

@@ -77,16 +77,16 @@ class PreparedBatch:
         """
         if snapshot.manifest == self.snapshot.manifest:
             return True
-        state = snapshot.state
-        before = self.snapshot.state
-        if (
-            (state.epoch, state.encoder, state.dim) != (before.epoch, before.encoder, before.dim)
-            or state.passages != before.passages
-            or snapshot.columns != self.snapshot.columns
-        ):
+        if _basis(snapshot) != _basis(self.snapshot):
             return False
         ids = [each.id for each in (*self.unchanged, *self.new.documents)]
         return snapshot.store.rows_of_ids(ids) == self.rows
+
+
+def _basis(snapshot: Snapshot) -> tuple[object, ...]:
+    """Everything that preparation depends on, except the documents."""
+    state = snapshot.state
+    return state.epoch, state.encoder, state.dim, state.passages, [*snapshot.columns.items()]
 
 
 def prepare(
@@ -113,7 +113,8 @@ def prepare(
         raise InputError("no documents; expected at least one")
     if not state.rows:
         if prepared.vectors is None and not any(new.texts):
-            raise InputError("no document with text; expected at least one")
+            omissions = addition.ids.sources.omissions() if addition.ids else []
+            raise InputError("; ".join(["no document with text; expected one", *omissions]))
         state.requested.check_count(new.row_count)
 
     # Encode texts, and index words.

@@ -32,7 +32,7 @@ SAMPLED_FILES = 64
 
 
 class ChangedOriginsError(Exception):
-    """Ids that were made up for documents, and that others have given to other ones since."""
+    """Others have added sources since ids were chosen, and may have chosen the same ones."""
 
 
 @dataclass
@@ -185,7 +185,7 @@ class SourceIds:
         """
         current = self.sources.origins(self.readings)
         gone = set[int]()
-        for source, reading in zip(self.sources.opened, self.readings, strict=True):
+        for source, reading in zip(self.sources.opened, self.readings, strict=False):
             if not (self.deletes_missing or reading.parts):
                 continue
 

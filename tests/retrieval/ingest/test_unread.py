@@ -89,7 +89,7 @@ def test_documents_without_text_stay_hidden_through_changes(tmp_path: Path) -> N
 def test_a_first_addition_without_any_text_is_refused(tmp_path: Path) -> None:
     encoder = WordEncoder()
     with Collection.create(tmp_path / "i", encoder) as collection:
-        with pytest.raises(InputError, match="no document with text; expected at least one"):
+        with pytest.raises(InputError, match="no document with text; expected one"):
             collection.add([Document(str(i), text) for i, text in enumerate(EMPTY)])
         assert encoder.encoded == []
         collection.add(words(4))
