@@ -131,9 +131,11 @@ def _encode(
     """
     try:
         return encode_texts(encoder, texts, ids, dim, workers)
-    except EncodingError:
-        # Raise an error that is not the texts'.
-        encode_texts(encoder, [ANY_TEXT] * len(texts), ids, dim, workers)
+    except EncodingError as error:
+        try:
+            encode_texts(encoder, [ANY_TEXT] * len(texts), ids, dim, workers)
+        except EncodingError:
+            raise error from None  # it is not the text
 
     # Find the texts to blame.
     if len(texts) == 1:
