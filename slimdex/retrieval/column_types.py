@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from base64 import b64encode
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Set
 from contextlib import suppress
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
@@ -16,7 +16,7 @@ from typing import Any
 from uuid import UUID
 
 from slimdex.errors import InputError, short_repr
-from slimdex.system.json_text import dump_json, parse_json
+from slimdex.system.json_text import dump_json
 from slimdex.system.unicode_text import check_unicode
 
 KINDS: dict[type, str] = {
@@ -138,12 +138,11 @@ def kind_of(value: Any) -> str:
     """
     if type(value) is list:
         return _list_of({kind_of(item) for item in value if item is not None})
-    keeps_digits = True
-    if type(value) is int:
-        keeps_digits = -LARGEST_WHOLE <= value < LARGEST_WHOLE
-    elif type(value) is Decimal:
-        keeps_digits = value.is_finite() and Decimal(repr(float(value))) == value
-    return KINDS.get(type(value), "VARCHAR") if keeps_digits else "VARCHAR"
+    if type(value) is int and not -LARGEST_WHOLE <= value < LARGEST_WHOLE:
+        return "VARCHAR"
+    if type(value) is Decimal and not (value.is_finite() and Decimal(repr(float(value))) == value):
+        return "VARCHAR"
+    return KINDS.get(type(value), "VARCHAR")
 
 
 def _list_of(kinds: set[str]) -> str:
@@ -229,18 +228,3 @@ def _text(value: Any) -> str:
 
 def _json(value: Any) -> str:
     return dump_json(value, _text, ensure_ascii=False, separators=(",", ":"))
-
-
-def restore_values(columns: Mapping[str, str], values: Iterable[Any]) -> dict[str, Any]:
-    """Convert the columns of a table's row, as DuckDB returned them, to name -> value.
-
-    Raises `InputError` if JSON can't be read, for example because it is nested too deeply.
-    """
-    restored = dict(zip(columns, values, strict=True))
-    for name, type_ in columns.items():
-        if type_ == "JSON" and restored[name] is not None:
-            try:
-                restored[name] = parse_json(restored[name])
-            except ValueError as error:
-                raise InputError(f"column {name!r}: JSON that can't be read ({error})") from error
-    return restored

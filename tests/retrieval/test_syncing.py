@@ -205,7 +205,7 @@ def test_a_file_that_can_not_be_added_stops_no_other(notes: None) -> None:
     write(
         **{"bad/cut.md": f"dragon {LONG}", "table.jsonl": f'{{"id": 1, "text": "dragon {LONG}"}}'}
     )
-    with pytest.raises(InputError, match=r"no documents .*cut\.md"):
+    with pytest.raises(InputError, match=r"no document with text.*cut\.md"):
         build(Path("y"), Sources.open("bad"), lambda: Refusing(max_length=16), PLAIN)
     with pytest.raises(ValueError, match="a dragon"):
         synced("table.jsonl", by=Refusing(max_length=16))
@@ -292,7 +292,7 @@ def test_what_an_interrupted_sync_has_encoded_is_kept(
     Path("notes/yard/plan.txt").unlink()
     for name in ("LEAST_ROWS", "FIRST_CHARACTERS", "GROWTH"):  # each passage by itself
         monkeypatch.setattr(f"slimdex.retrieval.ingest.encode.{name}", 1)
-    monkeypatch.setattr("slimdex.retrieval.ingest.batches.MOST_DOCUMENTS", 1)
+    monkeypatch.setattr("slimdex.retrieval.ingest.addition.MOST_DOCUMENTS", 1)
     with monkeypatch.context() as patch:
         stop_after_first_vectors(patch, Stopped())
         with pytest.raises(Stopped):
@@ -313,7 +313,7 @@ def test_nothing_is_deleted_before_all_files_are_read(
     before = len(documents())
     write(**{"notes/new.md": "# New\n\na text", "notes/tea.md": "# Tea\n\nchanged"})
     Path("notes/yard/plan.txt").unlink()
-    monkeypatch.setattr("slimdex.retrieval.ingest.batches.MOST_DOCUMENTS", 1)
+    monkeypatch.setattr("slimdex.retrieval.ingest.addition.MOST_DOCUMENTS", 1)
     with monkeypatch.context() as patch:
         patch.setattr(
             "slimdex.retrieval.ingest.adding.AdditionReport.__add__",  # after the first batch

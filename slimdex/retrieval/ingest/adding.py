@@ -4,29 +4,20 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
-
-from numpy.typing import ArrayLike
 
 from slimdex.errors import InputError, SlimdexError
 from slimdex.indexes.arrays import Rows
 from slimdex.system.progress import note, progress
 
 from ..index import Index
-from ..sources.given_vectors import DocumentVectors, as_vectors
-from ..sources.tabular.records import as_documents
+from ..sources.given_vectors import check_vectors
 from ..store.next_commit import Change, Undo
 from ..store.snapshot import Snapshot
 from ..store.state import Before
 from . import writer
-from .addition import (
-    Addition,
-    NoDocumentsError,
-    check_document_vectors,
-)
+from .addition import Addition
 from .addition_report import AdditionReport
-from .batches import in_batches
 from .encode import encode_until, encode_waiting
 from .preparing import PreparedBatch, prepare
 
@@ -38,18 +29,6 @@ MOST_ENCODED_FIRST = 1 << 14
 """Most characters of documents that are encoded before they are committed, in about a second."""
 
 
-def add_documents(
-    index: Index,
-    documents: Any,
-    vectors: DocumentVectors | ArrayLike | None = None,
-    *,
-    encode: bool = True,
-) -> AdditionReport:
-    """Add documents in any form that `Collection.add` takes; the caller reports the notes."""
-    document_vectors = None if vectors is None else as_vectors(vectors)
-    return add(index, Addition(as_documents(documents), document_vectors), encode=encode)
-
-
 def add_sources(
     index: Index,
     sources: Sources,
@@ -58,7 +37,7 @@ def add_sources(
     deletes_missing: bool = False,
     encode: bool = True,
 ) -> AdditionReport:
-    """Add the documents of sources; it starts over if others choose the same ids meanwhile.
+    """Add the documents of sources; it starts over if others add sources meanwhile.
 
     Without `has_ids`, the ids that documents lack are chosen. With `deletes_missing`, documents
     whose files are gone are deleted, and known files are not read; what became part of a folder
@@ -68,27 +47,16 @@ def add_sources(
     from .source_ids import ChangedOriginsError, SourceIds
 
     def chosen(snapshot: Snapshot) -> SourceIds:
-        state = snapshot.state
-        return SourceIds.of(sources.opened, state, snapshot.store, skips_known=deletes_missing)
+        return SourceIds.of(sources, snapshot, deletes_missing=deletes_missing)
 
     while True:
-        ids = SourceIds() if has_ids else index.read(chosen)
-        needs_deletion = deletes_missing or any(reading.parts for reading in ids.readings)
-        missing = partial(ids.gone_rows, sources, only_parts=not deletes_missing)
-        addition = Addition(
-            documents=sources.documents(ids.readings),
-            vectors=sources.vectors,
-            ids=ids,
-            missing=missing if needs_deletion else None,
-            leave_out=sources.leave_out,
-        )
+        ids = SourceIds(sources) if has_ids else index.read(chosen)
+        documents = sources.documents(ids.readings)
+        addition = Addition(documents, sources.vectors, ids, missing=ids.gone_rows)
         try:
             added = add(index, addition, encode=encode)
-        except NoDocumentsError as error:
-            why = ", ".join(sources.omissions() or [source.name for source in sources.opened])
-            raise InputError(f"no documents ({why}); expected at least one") from error
         except ChangedOriginsError:
-            note("others have added files of the same names meanwhile; the addition starts over")
+            note("others have added sources meanwhile; the addition starts over")
             continue
         notes = [*ids.notes, *added.notes, *sources.omissions()]
         return replace(added, notes=notes, file_notes=sources.file_notes())
@@ -104,12 +72,8 @@ def sync(index: Index, sources: Sources, *, encode: bool = True) -> AdditionRepo
     Raises `InputError` if a source is standard input, which can't be read again, or the index was
     built from given vectors; or as `Collection.add` does. Then nothing is changed.
     """
-    from ..sources.files.input_files import STANDARD_INPUT  # loaded as in `add_sources`
-
     if any(source.place.startswith("stdin ") for source in sources.opened):
-        raise InputError(f"{STANDARD_INPUT}: standard input; expected files, folders or packages")
-    if not index.has_encoder:
-        raise InputError(f"{index.path}: built from given vectors; expected an encoder's")
+        raise InputError("-: standard input; expected files, folders or packages")
     return add_sources(index, sources, deletes_missing=True, encode=encode)
 
 
@@ -119,34 +83,37 @@ def add(index: Index, addition: Addition, *, encode: bool = True) -> AdditionRep
     What is entered stays, is found by its words, and gets its vectors by any later call, even if
     bad input or an interrupt ends this one. Adding the same documents again goes on from there.
     """
-    if addition.vectors is None and not index.has_encoder:
+    vectors = addition.vectors
+    if vectors is None and not index.has_encoder:
         raise InputError(f"{index.path}: built from given vectors; expected vectors for these")
     index.check_writable()
-    if addition.vectors is not None:
-        check_document_vectors(addition.vectors, index.state.dim)
+    if vectors is not None:
+        dim = index.state.dim
+        if vectors.dim != dim:
+            raise InputError(f"{vectors.name}: {vectors.dim} dimensions; expected {dim}")
+        check_vectors(vectors)
         encode_waiting(index)  # vectors are in the order of the rows
 
     # Enter each batch; if one fails, the others stay.
     added = AdditionReport()
     before: Before | None = None  # the first batch
     try:
-        for batch in in_batches(addition):
-            added_by_batch, before = _add_batch(index, batch, before, encodes=encode)
-            added += added_by_batch
-            if addition.vectors is not None:
-                entered = added.documents + added.unchanged
-                progress("taking vectors", entered, len(addition.vectors))
+        for batch in addition.batches():
+            report, before = _add_batch(index, batch, before, encodes=encode)
+            added += report
+            if vectors is not None:
+                progress("taking vectors", added.documents + added.unchanged, len(vectors))
     except SlimdexError as error:
         if entered := added.documents + added.unchanged:
             error.add_note(f"{entered:,} documents are in: run it again to continue")
         raise
 
     # Encode what waits.
-    if encode or addition.vectors is not None:
+    if encode or vectors is not None:
         added += encode_waiting(index)
 
     # Notes for the user about all batches.
-    text_notes = added.text_notes() if addition.vectors is None else []
+    text_notes = added.text_notes() if vectors is None else []
     return replace(added, notes=[*added.notes, *text_notes])
 
 
@@ -171,25 +138,24 @@ def _add_batch(
         prepared = prepare(index, batch, stack, encodes=encodes_now)
 
         # Under the lock. If others have changed the same documents, the columns or the encoder
-        # meanwhile, prepare again.
+        # meanwhile, prepare again, but encode nothing: other writers wait.
         stack.enter_context(index.turn())
         if batch.vectors is not None and index.state.waits:
             encode_until(index, index.state.rows)  # what others have entered meanwhile
         if not prepared.holds_for(index.snapshot):
-            prepared = prepare(index, batch, stack, encodes=encodes_now)
+            prepared = prepare(index, batch, stack)
         with index.change() as change:
-            is_ours = before is not None and change.base.state.before == before
+            is_ours = before is not None and before == change.base.state.before
             undo: Undo = "with the last" if is_ours else "alone"
 
             # Documents that are gone or have a new id. Look them up again if others have committed.
             gone = prepared.gone
-            is_newest = prepared.snapshot.manifest == change.base.manifest
-            if batch.missing is not None and not is_newest:
-                gone = batch.missing(change.base.store)
+            if prepared.snapshot.manifest != change.base.manifest:
+                gone = batch.gone(change.base.store)
             added = _commit_prepared(change, batch, prepared, gone, undo)
-            is_first = change.state.before != change.base.state.before
-            after = change.state.before if is_first else before
-        return added, after
+            if change.state.before != change.base.state.before:
+                before = change.state.before
+        return added, before
 
 
 def _commit_prepared(
@@ -209,7 +175,13 @@ def _commit_prepared(
         for before, now in addition.ids.moved.items():
             for row, *_ in store.of_place(before, deleted=True):
                 change.origins[row] = f"{now}/"
-    _adopt_origins(change, prepared)
+
+    # Give unchanged documents the origins that they have in this addition.
+    with_origin = [document for document in prepared.unchanged if document.origin]
+    new_origins = {prepared.rows[document.id]: document.origin for document in with_origin}
+    if new_origins:
+        known = {**store.origins_of([*new_origins]), **change.origins}
+        change.origins |= {row: now for row, now in new_origins.items() if known[row] != now}
 
     # Commit only what differs.
     if len(prepared.new):
@@ -219,15 +191,6 @@ def _commit_prepared(
     elif change.is_needed:
         change.commit(undo=undo)
     return AdditionReport(deleted=len(gone), unchanged=len(prepared.unchanged))
-
-
-def _adopt_origins(change: Change, prepared: PreparedBatch) -> None:
-    """Give unchanged documents the origins that they have in this addition."""
-    unchanged = [document for document in prepared.unchanged if document.origin]
-    origins = {prepared.rows[document.id]: document.origin for document in unchanged}
-    if origins:
-        known = {**change.base.store.origins_of([*origins]), **change.origins}
-        change.origins |= {row: now for row, now in origins.items() if known[row] != now}
 
 
 def counts(added: AdditionReport, documents: int) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Added: the result of an addition, summed over its batches."""
+"""Report: the result of an addition, summed over its batches."""
 
 from __future__ import annotations
 
@@ -25,8 +25,7 @@ class AdditionReport:
     encoded : texts encoded; the others kept their vectors.
     cut, passages : number of added documents cut into passages, and number of these passages.
     empty : number of added documents without text.
-    partly : number of documents that the encoder read only in part.
-    tokens, read : tokens of these documents' texts or passages, and how many of them were read.
+    partly : number of documents that the encoder read only in part, or refused.
     named : ids of the first few of these documents.
     refitted : True if the reducer and the codes were refitted afterwards.
     notes : for the user.
@@ -42,8 +41,6 @@ class AdditionReport:
     passages: int = 0
     empty: int = 0
     partly: int = 0
-    tokens: int = 0
-    read: int = 0
     named: tuple[str, ...] = ()
     refitted: bool = False
     notes: list[str] = field(default_factory=list)
@@ -74,13 +71,10 @@ class AdditionReport:
         if self.empty:
             notes.append(f"{self.empty:,} {of_all} have no text: no search finds them")
         if self.partly:
-            part = self.read / self.tokens
-            share = f"{part:.0%}" if part >= 0.01 else "less than 1%"
             names = ", ".join(shorten(id, 80) for id in self.named)
             more = ", ..." if self.partly > len(self.named) else ""
             notes.append(
                 f"{counted(self.partly, 'document')} longer than the encoder reads, or refused: "
-                f"{share} of the text was read, and only that is found by "
-                f"meaning ({names}{more})"
+                f"only what it has read is found by meaning ({names}{more})"
             )
         return notes

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import compress
 from pathlib import Path
 
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slimdex.errors import CorruptError, InputError
-from slimdex.indexes.arrays import NO_ROWS, Matrix, Rows, batches
+from slimdex.indexes.arrays import Matrix, Rows, batches
 
 from ..documents import Document
 from ..index import Index
@@ -26,7 +26,7 @@ from ..store.new_documents import NewDocuments, new_records
 from ..store.record import Record
 from ..store.snapshot import Snapshot
 from ..store.work_folder import work_folder
-from .addition import Addition, NoDocumentsError
+from .addition import Addition
 from .addition_report import AdditionReport
 from .cutting import counter, cut
 from .text_vectors import StoredTexts, encode
@@ -34,7 +34,7 @@ from .text_vectors import StoredTexts, encode
 READ_AT_ONCE = 1024
 
 
-@dataclass(frozen=True)
+@dataclass
 class PreparedBatch:
     """Documents of a batch, compared with those of the same ids in an index, as they will be added.
 
@@ -108,15 +108,13 @@ def prepare(
     state = snapshot.state
     new = prepared.new
 
-    # An index begins with a document, and if it is encoded, with a text.
-    is_nothing = not documents and addition.missing is None
-    if is_nothing or not (state.rows or len(new)):
-        raise NoDocumentsError("no documents; expected at least one")
+    # An index begins with a text, or a given vector.
+    if not documents and addition.missing is None:
+        raise InputError("no documents; expected at least one")
     if not state.rows:
         if prepared.vectors is None and not any(new.texts):
-            raise InputError(
-                f"none of {len(new)} documents has a text; expected at least one with text"
-            )
+            omissions = addition.ids.sources.omissions() if addition.ids else []
+            raise InputError("; ".join(["no document with text; expected one", *omissions]))
         state.requested.check_count(new.row_count)
 
     # Encode texts, and index words.
@@ -127,13 +125,14 @@ def prepare(
         stored = StoredTexts.of(snapshot.store, rows_before)
         ids = [id for id, _ in new.ids_and_contents()]
         encoded = encode(index, state, ids, new.texts, stored)
-        prepared = replace(prepared, vectors=encoded.vectors, encoded=encoded.report)
+        prepared.vectors = encoded.vectors
+        prepared.encoded = encoded.report
     if len(new):
         # If others have removed the words' files, the words are indexed under the writer lock.
         with suppress(OSError, CorruptError):
             if not may_be_late(snapshot, new):
                 folder = stack.enter_context(work_folder(index.path))
-                return replace(prepared, words=write_words(snapshot, new, folder / "words"))
+                prepared.words = write_words(snapshot, new, folder / "words")
     return prepared
 
 
@@ -162,7 +161,7 @@ def _compare(
             new,
             state.passages,
             lambda texts: counter(index.encoder_of(state))(texts),
-            addition.leave_out,
+            addition.ids.sources.leave_out if addition.ids else None,
         )
     return PreparedBatch(
         snapshot=snapshot,
@@ -170,7 +169,7 @@ def _compare(
         columns=columns,
         unchanged=[*compress(documents, np.logical_not(is_new))],
         new=NewDocuments.of(new),
-        gone=addition.missing(store) if addition.missing is not None else NO_ROWS,
+        gone=addition.gone(store),
         vectors=vectors,
         has_given_vectors=vectors is not None,
     )

@@ -11,10 +11,10 @@ it is named, and another file of the same name gets a longer prefix.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
 from itertools import count
-from os.path import isdir
+from os.path import exists, realpath
 from pathlib import PurePath, PurePosixPath
 
 import numpy as np
@@ -25,14 +25,14 @@ from ..sources.files.file_source import FileSource, place_of
 from ..sources.files.input_files import InputFile, Reading, place_digest
 from ..sources.source import Source, Sources
 from ..store.document_store import DocumentStore
-from ..store.state import State
+from ..store.snapshot import Snapshot
 
 SAMPLED_FILES = 64
 """Files read to detect whether a folder has moved."""
 
 
 class ChangedOriginsError(Exception):
-    """Ids that were made up for documents, and that others have given to other ones since."""
+    """Others have added sources since ids were chosen, and may have chosen the same ones."""
 
 
 @dataclass
@@ -41,6 +41,8 @@ class SourceIds:
 
     Attributes
     ----------
+    sources : those whose documents are added.
+    deletes_missing : whether documents whose files are gone are deleted, and known files not read.
     readings : how to read each source, with its prefix and place.
     known_origins : those of the state: prefix -> place.
     origins : the known ones and those of the sources, except for folders and files that became part
@@ -49,6 +51,8 @@ class SourceIds:
     notes : for the user.
     """
 
+    sources: Sources
+    deletes_missing: bool = False
     readings: list[Reading] = field(default_factory=list)
     known_origins: Mapping[str, str] = field(default_factory=dict)
     origins: dict[str, str] = field(default_factory=dict)
@@ -56,20 +60,12 @@ class SourceIds:
     notes: list[str] = field(default_factory=list)
 
     @classmethod
-    def of(
-        cls,
-        sources: Sequence[Source],
-        state: State,
-        store: DocumentStore,
-        *,
-        skips_known: bool = False,
-    ) -> SourceIds:
-        """Choose the prefixes of the ids of sources to add to an index.
-
-        With `skips_known`, known files are not read again.
-        """
-        ids = cls(known_origins=state.origins, origins={**state.origins})
-        for source in sources:
+    def of(cls, sources: Sources, snapshot: Snapshot, *, deletes_missing: bool) -> SourceIds:
+        """Choose the prefixes of the ids of sources to add to an index."""
+        store = snapshot.store
+        origins = snapshot.state.origins
+        ids = cls(sources, deletes_missing, known_origins=origins, origins={**origins})
+        for source in sources.opened:
             if isinstance(source, FileSource):
                 reading = ids._of_files(source, store)
             elif source.origin is None:
@@ -77,7 +73,7 @@ class SourceIds:
             else:
                 reading = ids._of_table(source, source.origin, store)
                 ids.notes.append(f"no id column; ids are {reading.prefix}:1, ...")
-            if skips_known:
+            if deletes_missing:
                 known = {origin for _, _, origin in store.of_place(reading.place)}
                 reading = replace(reading, known=known)
             ids.readings.append(reading)
@@ -123,28 +119,22 @@ class SourceIds:
         return None
 
     def _has_moved(self, source: FileSource, prefix: str, store: DocumentStore) -> bool:
-        """True if a folder's files are mostly documents of another one, with the same contents.
+        """True if a folder has mostly the documents of a known one, with the same contents.
 
-        Only a sample is read. A folder that is still at the other place has not moved.
+        Only a sample is read. A folder whose files are still at the other place has not moved.
         """
         if source.is_alone or not _is_folder(prefix):
             return False
-
-        # Most files must be known, and most documents of that place must be in this folder;
-        # otherwise the files may be a copy of a few documents.
-        place = self.origins[prefix]
         known = store.rows_of_ids(source.ids(prefix))
-        if 2 * len(known) < max(len(source.paths), len(store.of_place(place))):
+        documents = store.of_place(self.origins[prefix])
+        if 2 * len(known) < max(len(source.paths), len(documents)):
             return False
-
-        # Most must have the same content, and the folder must be gone from the other place.
         paths = [path for path in source.paths if prefix + path in known]
         new = {prefix + document.id: document for document in source.some(paths, SAMPLED_FILES)}
         same = 0
         for old in store.documents([known[id] for id in new]).values():
-            path = str(old.metadata.get("path", ""))
-            folder = path.removesuffix(old.id.removeprefix(prefix)) or "."
-            if isdir(folder) and _digest(place_of(folder), place_of(store.path)) == place:
+            before = str(old.metadata.get("path"))
+            if exists(before) and realpath(before) != realpath(str(new[old.id].metadata["path"])):
                 return False
             same += new[old.id].content == old.content
         return 2 * same > len(new)
@@ -176,51 +166,43 @@ class SourceIds:
         self.origins[prefix] = place
         return Reading(prefix, place)
 
-    def origins_after(self, now: Mapping[str, str]) -> dict[str, str]:
+    def origins_after(self, now: dict[str, str]) -> dict[str, str]:
         """Return `State.origins` after this addition, given the present ones, `now`.
 
-        Raises `ChangedOriginsError` if others have chosen the same ids for other files meanwhile.
+        Raises `ChangedOriginsError` if others have chosen ids since these were chosen, unless the
+        state has these already, of an earlier batch.
         """
-        before = self.known_origins
-        for prefix in {**before, **self.origins}:
-            if now.get(prefix) not in (before.get(prefix), self.origins.get(prefix)):
-                raise ChangedOriginsError
+        if now == self.known_origins:
+            return self.origins
+        if not self.origins.items() <= now.items():
+            raise ChangedOriginsError
+        return now
 
-        # What became part of a folder has no origin any more.
-        by_others = {prefix: place for prefix, place in now.items() if prefix not in before}
-        return {**self.origins, **by_others}
-
-    def gone_rows(self, sources: Sources, store: DocumentStore, *, only_parts: bool) -> Rows:
+    def gone_rows(self, store: DocumentStore, seen: Set[int]) -> Rows:
         """Rows of documents whose files are gone, once the sources are read.
 
-        With `only_parts`, only of sources that known folders have become a part of.
+        `seen` are hashes of the ids of documents that were read.
         """
-        pairs = zip(sources.opened, self.readings, strict=True)
-        read = [(source, reading) for source, reading in pairs if reading.parts or not only_parts]
-
-        # Documents whose origins have changed since are left to the next sync, which reads them.
-        places = list[str]()
-        for _, reading in read:
-            if reading.known <= {origin for *_, origin in store.of_place(reading.place)}:
-                places.append(reading.place)
-
-        # Documents of a folder that has moved may still have its earlier place.
-        places += [before for before, now in self.moved.items() if now in places]
-        current = sources.origins(self.readings)
-        missing = [
-            (row, id, place)
-            for place in places
-            for row, id, origin in store.of_place(place)
-            if origin not in current
-        ]
-
-        # A document is gone if one of its sources no longer has it.
+        current = self.sources.origins(self.readings)
         gone = set[int]()
-        for source, reading in read:
-            for row, id, place in missing:
-                is_of_source = self.moved.get(place, place) == reading.place
-                is_read = not isinstance(source, FileSource) or source.may_go(id, reading)
-                if is_of_source and is_read:
+        for source, reading in zip(self.sources.opened, self.readings, strict=False):
+            if not (self.deletes_missing or reading.parts):
+                continue
+
+            # Documents whose origins have changed since are left to the next sync, which reads
+            # them.
+            documents = store.of_place(reading.place)
+            if not reading.known <= {origin for *_, origin in documents}:
+                continue
+
+            # Documents of a folder that has moved may still have its earlier place.
+            for before, now in self.moved.items():
+                if now == reading.place:
+                    documents += store.of_place(before)
+            for row, id, origin in documents:
+                if origin in current or hash(id) in seen:
+                    continue
+                if not isinstance(source, FileSource) or source.may_go(id, reading):
                     gone.add(row)
         return np.array(sorted(gone), dtype=np.int64)
 

@@ -15,10 +15,11 @@ from slimdex.indexes.arrays import Matrix, Rows, batches
 from slimdex.system.workers import Workers
 
 from ..encoders.base import Encoder, Lengths
-from ..encoders.encoding import CHARACTERS_PER_TOKEN, EncodingError, encode_texts
+from ..encoders.encoding import EncodingError, encode_texts
 from ..index import Index
 from ..sources.given_vectors import DocumentVectors
 from ..store.document_store import DocumentStore
+from ..store.manifest import Manifest
 from ..store.snapshot import Snapshot
 from ..store.state import State
 from .addition_report import NAMED, AdditionReport
@@ -26,6 +27,8 @@ from .addition_report import NAMED, AdditionReport
 READ_AT_ONCE = 1024
 ANY_TEXT = "a"
 """Text that no working encoder refuses."""
+NOT_READ: Lengths = np.array([[1, 0]])
+"""Tokens of a text that an encoder refuses, and how many of them it has read."""
 DIGEST_BYTES = 16
 """Of digests that are practically free of collisions."""
 
@@ -35,12 +38,12 @@ class StoredTexts:
     """Digests of some of an index's texts -> the row of each, with its vector.
 
     Texts of replaced or deleted documents are not encoded again. So only the changed passages of a
-    document are encoded, and none if it has only moved. The rows are valid in one `State.epoch`;
-    another one may number them differently.
+    document are encoded, and none if it has only moved. The rows are those of a manifest; another
+    one may number them differently.
     """
 
     rows: Mapping[bytes, int] = field(default_factory=dict)
-    epoch: int = 0
+    manifest: Manifest | None = None
 
     @classmethod
     def of(cls, store: DocumentStore, rows: Rows) -> StoredTexts:
@@ -48,12 +51,12 @@ class StoredTexts:
         digests = list[bytes]()
         for part in batches(len(rows), READ_AT_ONCE):
             digests += map(_digest, store.contents(rows[part]))
-        return cls(dict(zip(digests, rows.tolist(), strict=True)), store.epoch)
+        return cls(dict(zip(digests, rows.tolist(), strict=True)), store.manifest)
 
     def vectors(self, snapshot: Snapshot, texts: Sequence[str]) -> dict[str, NDArray[np.float32]]:
         """Map texts to their vectors; texts without one are left out."""
         state = snapshot.state
-        if state.epoch != self.epoch or not self.rows:
+        if self.manifest is None or not snapshot.manifest.keeps_rows_of(self.manifest):
             return {}
         row_of = {text: self.rows.get(_digest(text), state.rows) for text in texts}
         known = {text: row for text, row in row_of.items() if row < state.encoded}
@@ -103,37 +106,20 @@ def encode(
         ids_of_new = [names[text] for text in new]
         new_vectors, lengths = _encode(encoder, new, ids_of_new, state.dim, index.workers)
         vector_of |= zip(new, new_vectors, strict=True)
-        report = _report(ids, texts, new, lengths)
+
+        # The documents of texts that the encoder has read only in part.
+        partly_read = {*compress(new, lengths[:, 0] > lengths[:, 1])}
+        pairs = zip(ids, texts, strict=True)
+        documents = [*dict.fromkeys(id for id, text in pairs if text in partly_read)]
+        report = AdditionReport(
+            encoded=len(new), partly=len(documents), named=tuple(documents[:NAMED])
+        )
     seconds = perf_counter() - start
 
     # The vector of each text.
-    matrix: Matrix = np.zeros((len(texts), state.dim), dtype=np.float32)
-    for number, text in enumerate(texts):
-        if text:
-            matrix[number] = vector_of[text]
-    return EncodedTexts(DocumentVectors(matrix), report, sum(map(len, new)), seconds)
-
-
-def _report(
-    ids: Sequence[str], texts: Sequence[str], new: Sequence[str], lengths: Lengths
-) -> AdditionReport:
-    """Count encoded texts, and the documents of those that the encoder read only in part.
-
-    `lengths` (n, 2) has the tokens of each new text, and how many were read, or no rows if the
-    encoder doesn't tell.
-    """
-    is_cut = lengths[:, 0] > lengths[:, 1]
-    counts = dict(zip(compress(new, is_cut), lengths[is_cut], strict=True))
-    cut = [(id, counts[text]) for id, text in zip(ids, texts, strict=True) if text in counts]
-    documents = [*dict.fromkeys(id for id, _ in cut)]
-    tokens, read = np.array([count for _, count in cut]).reshape(-1, 2).sum(axis=0).tolist()
-    return AdditionReport(
-        encoded=len(new),
-        partly=len(documents),
-        tokens=int(tokens),
-        read=int(read),
-        named=tuple(documents[:NAMED]),
-    )
+    vector_of[""] = np.zeros(state.dim, dtype=np.float32)
+    vectors = DocumentVectors(np.array([vector_of[text] for text in texts]))
+    return EncodedTexts(vectors, report, sum(map(len, new)), seconds)
 
 
 def _encode(
@@ -141,7 +127,7 @@ def _encode(
 ) -> tuple[Matrix, Lengths]:
     """Encode texts as `encode_texts` does, but leave out those that the encoder refuses.
 
-    They get zeros, and lengths that say that nothing was read. Raises `EncodingError` if the
+    They get zeros, and are `NOT_READ`. Raises `EncodingError` if the
     encoder refuses even `ANY_TEXT`, so that the texts are not to blame.
     """
     try:
@@ -151,16 +137,14 @@ def _encode(
             encode_texts(encoder, [ANY_TEXT] * len(texts), ids, dim, workers)
         except EncodingError:
             raise error from None  # it is not the text
-        if len(texts) == 1:
-            tokens = max(len(texts[0]) // CHARACTERS_PER_TOKEN, 1)
-            return np.zeros((1, dim), dtype=np.float32), np.array([[tokens, 0]])
-        half = len(texts) // 2
-        parts = [
-            _encode(encoder, texts[part], ids[part], dim, workers)
-            for part in (slice(half), slice(half, None))
-        ]
-        vectors, lengths = zip(*parts, strict=True)
-        return np.concatenate(vectors), np.concatenate(lengths)
+
+    # Find the texts to blame.
+    if len(texts) == 1:
+        return np.zeros((1, dim), dtype=np.float32), NOT_READ
+    half = len(texts) // 2
+    first, first_lengths = _encode(encoder, texts[:half], ids[:half], dim, workers)
+    rest, rest_lengths = _encode(encoder, texts[half:], ids[half:], dim, workers)
+    return np.concatenate([first, rest]), np.concatenate([first_lengths, rest_lengths])
 
 
 def _digest(text: str) -> bytes:

@@ -16,11 +16,14 @@ from slimdex.indexes.search.reduced_index import ReducedIndex
 from slimdex.system.progress import listening
 
 from ..index import Index
-from ..ingest.adding import add_documents, sync
+from ..ingest.adding import add, sync
+from ..ingest.addition import Addition
 from ..ingest.addition_report import AdditionReport
 from ..ingest.encode import encode_waiting
 from ..ingest.fitting import refit as fit_again
+from ..sources.given_vectors import as_vectors
 from ..sources.source_request import AnySources, added_sources, remember_sources
+from ..sources.tabular.records import as_documents
 from .health import drift, has_drifted
 from .info import fit_advice, is_outgrown, kind_advice
 
@@ -69,10 +72,10 @@ def add_documents_then_refit(
     *,
     encode: bool = True,
 ) -> AdditionReport:
-    """Add documents, as `Collection.add` does; the caller reports the notes."""
-    return add_then_refit(
-        index, refit, lambda: add_documents(index, documents, vectors, encode=encode)
-    )
+    """Add documents in any form that `Collection.add` takes; the caller reports the notes."""
+    document_vectors = None if vectors is None else as_vectors(vectors)
+    addition = Addition(as_documents(documents), document_vectors)
+    return add_then_refit(index, refit, lambda: add(index, addition, encode=encode))
 
 
 def encode_then_refit(index: Index) -> AdditionReport:

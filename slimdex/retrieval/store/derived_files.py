@@ -31,7 +31,7 @@ READ_AT_ONCE = 1024
 """Documents read from the log at a time."""
 LATE_SHARE = 4
 LONGEST_LATE = 1 << 14
-"""The lexical index may lack at most one row in so many, and texts of at most so many bytes."""
+"""The lexical index may lack at most one row in so many, and records of at most so many bytes."""
 
 
 def with_blocks(log: Log, state: State, blocks: Iterable[PackedBlock]) -> State:
@@ -94,7 +94,7 @@ def with_words(change: Change, state: State, written: Path | None = None) -> Sta
 def may_be_late(snapshot: Snapshot, new: NewDocuments) -> bool:
     """True if new documents may stay out of a snapshot's lexical index, or it has none.
 
-    They must be few, with short texts, together with the rows that it lacks already.
+    They must be few and short, together with the rows that it lacks already.
     """
     state = snapshot.state
     start = state.lexical_rows
@@ -103,7 +103,7 @@ def may_be_late(snapshot: Snapshot, new: NewDocuments) -> bool:
     if state.rows + new.row_count - start > min(MOST_LATE, start // LATE_SHARE):
         return False
     words = snapshot.path / state.words
-    return new.longest_bytes <= LONGEST_LATE and not would_merge(words, start)
+    return new.longest_record <= LONGEST_LATE and not would_merge(words, start)
 
 
 def write_words(snapshot: Snapshot, new: NewDocuments, path: Path) -> Path:

@@ -147,10 +147,5 @@ class NewDocuments:
         stored = [record.stored(columns.values()) for record in self.records]
         return values_of(self.rows(first).tolist(), self.documents, columns, stored)
 
-    @property
-    def longest_bytes(self) -> int:
-        """Size of the longest text of a row, in bytes."""
-        return max((len(text.encode()) for text in self.texts), default=0)
-
 
 NO_DOCUMENTS = NewDocuments()

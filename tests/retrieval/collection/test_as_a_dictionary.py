@@ -124,7 +124,9 @@ class CollectionMachine(RuleBasedStateMachine):
         before = len(self.encoder.encoded)
         added = add(
             self.collection.index,
-            Addition(_documents(documents), missing=lambda store: np.unique(store.rows_of(gone))),
+            Addition(
+                _documents(documents), missing=lambda store, _: np.unique(store.rows_of(gone))
+            ),
         )
         assert added.unchanged == same
         assert added.documents == len(documents) - same

@@ -26,7 +26,7 @@ from slimdex.retrieval.cli.errors import user_message
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders import encoding
-from slimdex.retrieval.ingest import adding, batches, encode
+from slimdex.retrieval.ingest import adding, addition, encode
 from slimdex.retrieval.ingest.adding import add
 from slimdex.retrieval.ingest.addition import Addition
 from slimdex.retrieval.ingest.repairing import verify
@@ -103,7 +103,7 @@ def in_step(documents: list[Document], gone: list[str]) -> Change:
 
     return Change(
         lambda c: add(
-            c.index, Addition(documents, missing=lambda store: np.unique(store.rows_of(gone)))
+            c.index, Addition(documents, missing=lambda store, _: np.unique(store.rows_of(gone)))
         ),
         model,
     )
@@ -224,7 +224,7 @@ class Child:
         if job.operation in (*RESUMED, *BATCHED):
             encode.FIRST_CHARACTERS, encode.GROWTH = 1, 1
         if size := BATCHED.get(job.operation):
-            batches.MOST_DOCUMENTS = encode.LEAST_ROWS = size
+            addition.MOST_DOCUMENTS = encode.LEAST_ROWS = size
             adding.MOST_ENCODED_FIRST = -1
         self.faults.faults_disarm.restype = ctypes.c_long
         self.faults.faults_arm(

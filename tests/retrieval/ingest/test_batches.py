@@ -16,7 +16,7 @@ from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
-from slimdex.retrieval.ingest import adding, batches, encode
+from slimdex.retrieval.ingest import adding, addition, encode
 from slimdex.retrieval.ingest.adding import counts
 from slimdex.retrieval.ingest.adding import sync as sync_index
 from slimdex.retrieval.ingest.repairing import verify
@@ -32,7 +32,7 @@ QUERIES = ["word3 cat", "word150 dog 4", "word777 cat dog", "3 dog"]
 @pytest.fixture(autouse=True)
 def _small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each 16 documents are entered together, and then encoded together."""
-    monkeypatch.setattr(batches, "MOST_DOCUMENTS", BATCH)
+    monkeypatch.setattr(addition, "MOST_DOCUMENTS", BATCH)
     monkeypatch.setattr(adding, "MOST_ENCODED_FIRST", -1)
     encode_each(monkeypatch, BATCH)
 
@@ -64,10 +64,10 @@ def test_batches_end_as_one_addition(
 ) -> None:
     """The kind is trained on all documents, though the first batch has too few for it."""
     new = documents(0, 900)
-    monkeypatch.setattr(batches, "MOST_DOCUMENTS", 128)
+    monkeypatch.setattr(addition, "MOST_DOCUMENTS", 128)
     encode_each(monkeypatch, 128)
     with monkeypatch.context() as patch:
-        patch.setattr(batches, "MOST_DOCUMENTS", 900)
+        patch.setattr(addition, "MOST_DOCUMENTS", 900)
         encode_each(patch, 900)
         one = Collection.create(tmp_path / "one", WordEncoder(), Settings(kind=kind))
         one.add(new, refit="never")

@@ -81,7 +81,7 @@ def without_added(seen: dict[str, Any]) -> dict[str, Any]:
 
 def in_step(collection: Collection) -> object:
     """Add, replace and delete documents in one commit, as `sync` does."""
-    gone = Addition(MORE, missing=lambda store: store.rows_of(["3", "17"]))
+    gone = Addition(MORE, missing=lambda store, _: store.rows_of(["3", "17"]))
     return add(collection.index, gone)
 
 

@@ -154,7 +154,7 @@ def test_search_equals_brute_force(X: Matrix, documents: list[Document], tmp_pat
 
 MISFITS: list[tuple[Callable[[Matrix], Any], str]] = [
     (lambda X: X[:-1], "49 rows for 50 documents"),
-    (lambda X: X[:, :5], r"5 dimensions; expected 12.* an index with GivenEncoder\(5\)$"),
+    (lambda X: X[:, :5], "5 dimensions; expected 12$"),
     (
         lambda X: np.where(np.arange(N)[:, None] == 7, np.nan, X),
         "row 8, value 1 is nan; .*counted from 1",

@@ -6,9 +6,11 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, count
+from typing import Any
 
 from slimdex.errors import InputError
 from slimdex.system.duckdb_library import connect, duckdb, identifier
+from slimdex.system.json_text import parse_json
 
 from ...documents import BUILT_IN_COLUMNS
 
@@ -186,3 +188,18 @@ def stored_type(type_: str) -> str:
 def read_type(type_: str) -> str:
     """Type that text is read as before it is stored: moments keep their zones until then."""
     return "JSON" if stored_type(type_) == "JSON" else type_
+
+
+def restore_values(columns: Mapping[str, str], values: Iterable[Any]) -> dict[str, Any]:
+    """Convert the columns of a table's row, as DuckDB returned them, to name -> value.
+
+    Raises `InputError` if JSON can't be read, for example because it is nested too deeply.
+    """
+    restored = dict(zip(columns, values, strict=True))
+    for name, type_ in columns.items():
+        if type_ == "JSON" and restored[name] is not None:
+            try:
+                restored[name] = parse_json(restored[name])
+            except ValueError as error:
+                raise InputError(f"column {name!r}: JSON that can't be read ({error})") from error
+    return restored

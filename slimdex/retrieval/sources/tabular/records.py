@@ -13,12 +13,12 @@ from typing import Any
 from slimdex.errors import InputError, shorten
 from slimdex.system.duckdb_library import connect, duckdb
 
-from ...column_types import restore_values
 from ...documents import Document, check_columns, id_text
 from .columns import (
     ID_NAMES,
     TEXT_NAMES,
     TITLE_NAMES,
+    restore_values,
     storage_names,
     stored_type,
     unique_names,

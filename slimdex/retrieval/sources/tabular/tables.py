@@ -9,7 +9,6 @@ from typing import Any
 from slimdex.errors import InputError, shorten
 from slimdex.system.duckdb_library import connect, duckdb, identifier
 
-from ...column_types import restore_values
 from ...documents import Document, check_columns
 from ..files.input_files import InputFile, Reading
 from .columns import (
@@ -23,6 +22,7 @@ from .columns import (
     ColumnNames,
     check_values,
     read_type,
+    restore_values,
     storage_names,
     stored_type,
     text_of,
