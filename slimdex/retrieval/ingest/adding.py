@@ -184,13 +184,9 @@ def _commit_prepared(
         change.origins |= {row: now for row, now in new_origins.items() if known[row] != now}
 
     # Commit only what differs.
-    if len(prepared.new):
+    if len(prepared.new) or len(gone) or change.is_needed:
         return writer.add_prepared(change, prepared, gone, undo)
-    if len(gone):
-        writer.commit_deletion(change, gone, undo)
-    elif change.is_needed:
-        change.commit(undo=undo)
-    return AdditionReport(deleted=len(gone), unchanged=len(prepared.unchanged))
+    return AdditionReport(unchanged=len(prepared.unchanged))
 
 
 def counts(added: AdditionReport, documents: int) -> dict[str, Any]:

@@ -39,13 +39,6 @@ APPENDED_AT_ONCE = 1024
 """Vectors appended at a time."""
 
 
-def commit_deletion(change: Change, documents: Rows, undo: Undo = "alone") -> None:
-    """Delete documents, given by their first rows, and commit."""
-    if len(documents):
-        rows = change.document_rows.all_rows(documents)
-        change.commit(delete=rows, undo=undo)
-
-
 def delete(index: Index, ids: Sequence[str] | None, where: str | None) -> int:
     """Delete documents by id, or if `ids` is None, those that match `where`; return how many.
 
@@ -53,17 +46,18 @@ def delete(index: Index, ids: Sequence[str] | None, where: str | None) -> int:
     """
     with index.change() as change:
         if ids is not None:
-            rows = np.unique(change.base.store.rows_of(ids))
+            documents = np.unique(change.base.store.rows_of(ids))
         else:
-            rows = change.base.rows_where(where or "")
-        commit_deletion(change, rows)
-        return len(rows)
+            documents = change.base.rows_where(where or "")
+        if len(documents):
+            change.commit(delete=change.document_rows.all_rows(documents))
+        return len(documents)
 
 
 def add_prepared(
     change: Change, prepared: PreparedBatch, gone: Rows, undo: Undo = "alone"
 ) -> AdditionReport:
-    """Commit new documents; delete those that are gone, and older ones of the same ids.
+    """Commit new documents, if any; delete those that are gone, and older ones of the same ids.
 
     Parameters
     ----------

@@ -79,7 +79,7 @@ def with_words(change: Change, state: State, written: Path | None = None) -> Sta
     `write_words` has written the extended index; None if it has not.
     """
     base = change.base
-    if state.words is None or state.rows == base.state.lexical_rows:
+    if state.words is None or not len(change.new):
         return state
     if may_be_late(base, change.new):
         return replace(state, words_rows=base.state.lexical_rows)

@@ -182,15 +182,12 @@ class Certificate:
         >>> print(proved.said(1000))
         agreement@10 with exact search 0.9944, at least 0.99 with 95% confidence, by 500 \
 queries: a log; measured on all 1,000 documents; holds if real queries are no harder than these
-        >>> "measured on 1,000 of 2,500" in proved.said(2500)
+        >>> "measured on 1,000 documents; now there are 2,500" in proved.said(2500)
         True
         """
-        if rows == self.rows:
-            measured = f"all {rows:,} {noun}"
-        elif rows > self.rows:
-            measured = f"{self.rows:,} of {rows:,} {noun}"
-        else:
-            measured = f"{self.rows:,} {noun}, of which {rows:,} are left"
+        measured = f"all {rows:,} {noun}"
+        if rows != self.rows:
+            measured = f"{self.rows:,} {noun}; now there are {rows:,}"
         return (
             f"agreement@10 with exact search {self.estimate:.4f}, at least {self.promised:.4g} "
             f"with {100 * (1 - self.error):.4g}% confidence, by {self.queries:,} queries: "
@@ -290,16 +287,11 @@ class State:
             "lexical": bool(self.words),
         }
         existing |= self.requested.as_dict()
-        requested = dict[str, Any]()
+        tokens = None if passages == ANY else passages or OFF
+        given = {"vector_dtype": vector_dtype, "passages": tokens, "lexical": lexical}
+        requested = {name: value for name, value in given.items() if value is not None}
         if settings is not None:
-            requested = as_settings(settings).checked(self.dim).as_dict()
-        if vector_dtype is not None:
-            requested["vector_dtype"] = vector_dtype
-        if passages != ANY:
-            requested["passages"] = passages or OFF
-        if lexical is not None:
-            requested["lexical"] = lexical
-
+            requested |= as_settings(settings).checked(self.dim).as_dict()
         differing = [name for name, value in requested.items() if value != existing[name]]
         if differing:
             wanted = ", ".join(f"{name}={requested[name]!r}" for name in differing)

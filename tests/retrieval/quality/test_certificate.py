@@ -64,8 +64,11 @@ def test_a_kept_certificate_is_in_info_and_on_disk(path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "measured"),
     [
-        (lambda c: c.add([Document("new", "one more")]), "measured on 200 of 201 documents"),
-        (lambda c: c.delete(next(iter(c)).id), "200 documents, of which 199 are left"),
+        (
+            lambda c: c.add([Document("new", "one more")]),
+            "measured on 200 documents; now there are 201",
+        ),
+        (lambda c: c.delete(next(iter(c)).id), "measured on 200 documents; now there are 199"),
         (lambda c: writer.rebuild(c.index), "measured on all 200 documents"),
         (lambda c: writer.rebuild(c.index, fit_again=True), None),
         (lambda c: c.reduce(SETTINGS), None),
