@@ -49,9 +49,14 @@ def delete(index: Index, ids: Sequence[str] | None, where: str | None) -> int:
             documents = np.unique(change.base.store.rows_of(ids))
         else:
             documents = change.base.rows_where(where or "")
-        if len(documents):
-            change.commit(delete=change.document_rows.all_rows(documents))
+        commit_deletion(change, documents)
         return len(documents)
+
+
+def commit_deletion(change: Change, documents: Rows) -> None:
+    """Delete documents, given by their first rows, and commit."""
+    if len(documents):
+        change.commit(delete=change.document_rows.all_rows(documents))
 
 
 def add_prepared(

@@ -14,6 +14,7 @@ import pytest
 from slimdex.errors import InputError, InUseError
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
+from slimdex.retrieval.ingest.writer import commit_deletion
 from tests.encoders import WordEncoder
 
 from ..word_documents import forty
@@ -121,6 +122,6 @@ def test_an_id_that_others_delete_before_the_turn_is_unknown(tmp_path: Path) -> 
         with other.index.change() as change:
             deleting = pool.submit(collection.delete, ["4"])
             wait_until(deleting.running)
-            change.commit(delete=change.base.store.rows_of(["4"]))
+            commit_deletion(change, change.base.store.rows_of(["4"]))
         with pytest.raises(InputError, match="unknown id '4'"):
             deleting.result()
