@@ -40,11 +40,11 @@ from .ingest.fitting import reduce
 from .ingest.replacing import next_encoder, replace_vectors
 from .ingest.replacing import undo as drop_new_vectors
 from .ingest.undoing import undo
+from .lexical.fusion import OFF
 from .quality.info import facts
 from .search.answer import related
 from .search.options import SearchKeywords, SearchOptions, takes_options
 from .search.request import Hits, SearchRequest, answer, many_queries, one_query
-from .store.column_facts import arrow_table
 from .store.snapshot import Snapshot
 from .store.state import State
 from .store.verification import copy_index
@@ -225,7 +225,7 @@ class Collection:
 
         def check(state: State) -> None:
             """Raise `InputError` if the existing collection has different options."""
-            state.check_same(path, settings, vector_dtype, passages, lexical)
+            _check_same(state, path, settings, vector_dtype, passages, lexical)
 
         return cls(Index.open(path, encoder, check=check))
 
@@ -357,7 +357,9 @@ class Collection:
                 lambda snapshot: snapshot.of_condition(where, limit, start, vectors=vectors)
             )
         texts = id_texts(ids)
-        documents = self.index.read(lambda snapshot: snapshot.of_ids(texts, vectors=vectors))
+        documents = self.index.read(
+            lambda snapshot: snapshot.documents_at(snapshot.store.rows_of(texts), vectors=vectors)
+        )
         return documents if is_several(ids) else documents[0]
 
     def count(self, where: str | None = None) -> int:
@@ -391,9 +393,7 @@ class Collection:
         Raises `InputError` if `where` is invalid, or pyarrow missing.
         """
         require("to_arrow", "export", "pyarrow")
-        return self.index.read(
-            lambda snapshot: arrow_table(snapshot.store, snapshot.rows_where(where))
-        )
+        return self.index.read(lambda snapshot: snapshot.store.arrow(snapshot.rows_where(where)))
 
     def __repr__(self) -> str:
         """Path, size and settings, for notebooks."""
@@ -719,3 +719,34 @@ class Collection:
     def encoder(self) -> Encoder:
         """The encoder of queries and new documents, loaded on first use."""
         return self.index.encoder
+
+
+def _check_same(
+    state: State,
+    path: str | Path,
+    settings: Settings | None,
+    vector_dtype: str | None,
+    passages: str | int | None,
+    lexical: bool | None,
+) -> None:
+    """Raise `InputError` if the index differs from what a caller would create.
+
+    None, and "auto" for `passages`, stand for anything.
+    """
+    # What the index has, and what is requested.
+    existing = {
+        "vector_dtype": state.stored,
+        "passages": state.passages or OFF,
+        "lexical": bool(state.words),
+    }
+    existing |= state.requested.as_dict()
+    tokens = None if passages == AUTO else passages or OFF
+    given = {"vector_dtype": vector_dtype, "passages": tokens, "lexical": lexical}
+    requested = {name: value for name, value in given.items() if value is not None}
+    if settings is not None:
+        requested |= as_settings(settings).checked(state.dim).as_dict()
+    differing = [name for name, value in requested.items() if value != existing[name]]
+    if differing:
+        wanted = ", ".join(f"{name}={requested[name]!r}" for name in differing)
+        actual = ", ".join(f"{name}={existing[name]!r}" for name in differing)
+        raise InputError(f"{wanted}: {path} has {actual}; expected the same, or none")

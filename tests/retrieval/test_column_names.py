@@ -17,10 +17,10 @@ from slimdex import Collection, Document, Settings, export
 from slimdex.retrieval.documents import BUILT_IN_COLUMNS
 from slimdex.retrieval.ingest.adding import sync
 from slimdex.retrieval.ingest.repairing import verify
+from slimdex.retrieval.server.column_facts import column_facts
 from slimdex.retrieval.sources.files import input_files
 from slimdex.retrieval.sources.source import Sources
 from slimdex.retrieval.sources.tabular.columns import ID_NAMES, TEXT_NAMES
-from slimdex.retrieval.store.column_facts import column_facts
 from slimdex.system.duckdb_library import identifier
 from tests.building import build
 from tests.chance import CHANCE, sweep

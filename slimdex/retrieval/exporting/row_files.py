@@ -16,7 +16,6 @@ from slimdex.system.duckdb_library import connect, literal, one_file
 from slimdex.system.progress import progress
 
 from ..sources.tabular.columns import storage_names
-from ..store.column_facts import arrow_table
 from .selection import Selection
 
 VECTOR = "vector"
@@ -80,7 +79,7 @@ def _table(selection: Selection, rows: Rows, names: dict[str, str]) -> pa.Table:
     """Build a table of some rows; `names` are those of the user's columns in the file."""
     # Each document is read once; `document_of_row` is its position among them.
     firsts, document_of_row = np.unique(selection.firsts(rows), return_inverse=True)
-    documents = arrow_table(selection.snapshot.store, firsts)
+    documents = selection.snapshot.store.arrow(firsts)
     if selection.is_cut:  # repeating the whole text per passage would be too large
         documents = documents.drop_columns(["text"]).take(pa.array(document_of_row))
         texts = _passages(selection, rows)

@@ -30,7 +30,7 @@ from ..search.excerpts import nearest_by_words
 from ..search.places import file_of
 from ..search.request import SearchRequest
 from ..sources.source_request import AnySources, added_sources
-from ..store.column_facts import column_facts
+from .column_facts import column_facts
 from .limits import Limits
 from .line_ranges import read_lines
 

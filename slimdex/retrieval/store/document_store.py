@@ -6,14 +6,15 @@ import re
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from importlib import import_module
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from slimdex.errors import CorruptError, InputError, UnreadableError, shorten
-from slimdex.indexes.arrays import Rows, without
+from slimdex.indexes.arrays import Rows, batches, without
 from slimdex.system.atomic_files import FileRecord
 from slimdex.system.duckdb_library import duckdb, identifier, literal
 from slimdex.system.once import Once, cached_property
@@ -28,6 +29,9 @@ from .origins import Origins, read_origins
 from .record import Record, read_record
 from .where.conditions import TEXT_COLUMNS
 from .where.validation import check, limiting, refusal
+
+if TYPE_CHECKING:
+    import pyarrow
 
 T = TypeVar("T")
 
@@ -278,6 +282,27 @@ class DocumentStore:
         """
         sql = f'SELECT {values} FROM {BARE_DOCUMENTS} WHERE {AMONG} ORDER BY "row"'
         return self.fetch(sql, among(rows)) if len(rows) else []
+
+    def arrow(self, rows: Rows) -> pyarrow.Table:
+        """Id, title, text and the user's columns of documents, given their rows (n,) in order.
+
+        JSON is text. Requires pyarrow.
+        """
+        import_module("duckdb")  # the package adds relations to the connections of its extension
+        selected = [*map(identifier, ("id", "title", "text", *self.columns))]
+
+        # Fetch some columns at a time, and join them into one table.
+        table = None
+        for few in batches(len(selected), COLUMNS_AT_ONCE):
+            sql = f'SELECT {", ".join(selected[few])} FROM documents WHERE {AMONG} ORDER BY "row"'
+            with self.reading() as cursor:
+                part = cursor.sql(sql, params=among(rows)).to_arrow_table()
+            if table is None:
+                table = part
+                continue
+            for name in part.column_names:
+                table = table.append_column(name, part[name])
+        return table
 
     def rows_of(self, ids: Sequence[str]) -> Rows:
         """Live rows (n,) of ids, in their order; raises `InputError` if an id is unknown."""

@@ -77,8 +77,8 @@ class Change:
     def is_needed(self) -> bool:
         """Whether columns or origins have changed."""
         base = self.base
-        is_same = (self.state.origins, self.columns) == (base.state.origins, base.columns)
-        return not is_same or bool(self.origins)
+        before = base.state.origins, base.columns, {}
+        return (self.state.origins, self.columns, self.origins) != before
 
     @cached_property
     def document_rows(self) -> DocumentRows:

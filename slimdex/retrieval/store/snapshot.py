@@ -137,9 +137,7 @@ class Snapshot:
         if count and (state.fit is None or state.is_provisional):
             return f"fitted to the first {state.fit_rows:,} {self.noun}; {more}"
         if state.building:
-            return (
-                f"{len(self):,} documents are in; the build goes on, or was stopped: run it again"
-            )
+            return f"{len(self):,} documents are in: the build goes on, or run it again"
         return ""
 
     def check_encoded(self) -> None:
@@ -229,10 +227,6 @@ class Snapshot:
         for part in batches(len(rows), READ_AT_ONCE):
             documents = self.store.documents(rows[part].tolist())
             yield from (documents[int(row)] for row in rows[part])
-
-    def of_ids(self, ids: Sequence[str], *, vectors: bool = False) -> list[Document]:
-        """Documents of these ids, in their order; raises `InputError` if an id is unknown."""
-        return self.documents_at(self.store.rows_of(ids), vectors=vectors)
 
     def of_condition(
         self,

@@ -16,9 +16,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from slimdex.errors import CorruptError, InputError
+from slimdex.errors import CorruptError
 from slimdex.indexes.arrays import Matrix
-from slimdex.indexes.settings import Settings, as_settings
+from slimdex.indexes.settings import Settings
 from slimdex.indexes.vectors.row_formats import FLOAT32, LARGEST_CENTER, STORED, Blocks, center_of
 from slimdex.indexes.vectors.vector_file import VectorFile
 from slimdex.system.atomic_files import (
@@ -31,7 +31,6 @@ from slimdex.system.atomic_files import (
 )
 from slimdex.system.json_text import READABLE, parse_json
 
-from ..encoders.base import AUTO as ANY
 from ..encoders.base import check_spec
 from ..lexical.fusion import AUTO, OFF
 
@@ -267,36 +266,6 @@ class State:
     words_rows: int | None = None
     hybrid: str | None = None
     building: bool = False
-
-    def check_same(
-        self,
-        path: str | Path,
-        settings: Settings | None,
-        vector_dtype: str | None,
-        passages: str | int | None,
-        lexical: bool | None,
-    ) -> None:
-        """Raise `InputError` if the index differs from what a caller would create.
-
-        None, and "auto" for `passages`, stand for anything.
-        """
-        # What the index has, and what is requested.
-        existing = {
-            "vector_dtype": self.stored,
-            "passages": self.passages or OFF,
-            "lexical": bool(self.words),
-        }
-        existing |= self.requested.as_dict()
-        tokens = None if passages == ANY else passages or OFF
-        given = {"vector_dtype": vector_dtype, "passages": tokens, "lexical": lexical}
-        requested = {name: value for name, value in given.items() if value is not None}
-        if settings is not None:
-            requested |= as_settings(settings).checked(self.dim).as_dict()
-        differing = [name for name, value in requested.items() if value != existing[name]]
-        if differing:
-            wanted = ", ".join(f"{name}={requested[name]!r}" for name in differing)
-            actual = ", ".join(f"{name}={existing[name]!r}" for name in differing)
-            raise InputError(f"{wanted}: {path} has {actual}; expected the same, or none")
 
     @property
     def fusion(self) -> str:

@@ -16,7 +16,7 @@ from slimdex import Collection, Document, GivenEncoder, InputError
 from slimdex.retrieval import commands
 from slimdex.retrieval.documents import RECORD, document_json, hit_json, visible_values
 from slimdex.retrieval.integrations.metadata import as_columns, as_metadata, compare
-from slimdex.retrieval.store.column_facts import column_facts
+from slimdex.retrieval.server.column_facts import column_facts
 from slimdex.retrieval.store.where.conditions import as_sql
 
 PARIS = ZoneInfo("Europe/Paris")

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from slimdex.errors import CorruptError, InputError, UnreadableError
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.index import Index
-from slimdex.retrieval.store import column_facts as column_facts_module
-from slimdex.retrieval.store.column_facts import column_facts, folder_counts
+from slimdex.retrieval.server import column_facts as column_facts_module
+from slimdex.retrieval.server.column_facts import column_facts, folder_counts
 from slimdex.retrieval.store.columns import to_merge
 from slimdex.retrieval.store.state import FORMAT, MOST_TRAILING, ColumnFile
 

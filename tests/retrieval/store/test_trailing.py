@@ -19,8 +19,8 @@ from slimdex.retrieval.documents import Document, Part
 from slimdex.retrieval.ingest.adding import add
 from slimdex.retrieval.ingest.addition import Addition
 from slimdex.retrieval.ingest.repairing import verify
+from slimdex.retrieval.server.column_facts import column_facts
 from slimdex.retrieval.store import document_store, next_commit
-from slimdex.retrieval.store.column_facts import column_facts
 from slimdex.retrieval.store.engine import Engine
 from tests.chance import CHANCE
 from tests.encoders import ReadingEncoder, WordEncoder

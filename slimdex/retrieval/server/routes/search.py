@@ -18,9 +18,9 @@ from ...search.answer import related as related_to
 from ...search.excerpts import nearest_by_words, word_places
 from ...search.options import Reranker, SearchOptions, options_of
 from ...search.request import SearchRequest
-from ...store.column_facts import column_facts
 from ...store.snapshot import Snapshot
 from ..access import Right
+from ..column_facts import column_facts
 from ..limits import Limits
 from ..middleware import RIGHT
 from .bodies import (

@@ -13,7 +13,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from slimdex.retrieval.store.column_facts import folder_counts
+from slimdex.retrieval.server.column_facts import folder_counts
 from tests.browsing import DESKTOP, PHONE, check_accessible, launched, watched
 from tests.encoders import make_tiny_bert
 

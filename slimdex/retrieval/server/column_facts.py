@@ -1,18 +1,16 @@
-"""Columns: the user's columns of documents: their types, facts and values."""
+"""Column facts: what clients and agents are told about columns, to write conditions."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from heapq import nsmallest
-from importlib import import_module
 from typing import Any
 
-from slimdex.indexes.arrays import Rows, batches
 from slimdex.system.duckdb_library import identifier
 
 from ..documents import visible_columns
-from .document_store import AMONG, COLUMNS_AT_ONCE, LIVE, DocumentStore, among
+from ..store.document_store import LIVE, DocumentStore
 
 LISTED_VALUES = 20
 """Largest number of distinct values that are listed."""
@@ -76,28 +74,6 @@ def _count_values(store: DocumentStore, column: str, limit: str = "") -> list[tu
         f"""SELECT {column}, count(*) FROM {LIVE}
         WHERE {column} IS NOT NULL GROUP BY 1 ORDER BY 2 DESC, 1 {limit}"""
     )
-
-
-def arrow_table(store: DocumentStore, rows: Rows) -> Any:
-    """Id, title, text and the user's columns of documents, given their rows (n,) in order.
-
-    Returns a `pyarrow.Table`; requires pyarrow. JSON is text.
-    """
-    import_module("duckdb")  # the package adds relations to the connections of its extension
-    selected = [*map(identifier, ("id", "title", "text", *store.columns))]
-
-    # Fetch some columns at a time, and join them into one table.
-    table = None
-    for few in batches(len(selected), COLUMNS_AT_ONCE):
-        sql = f'SELECT {", ".join(selected[few])} FROM documents WHERE {AMONG} ORDER BY "row"'
-        with store.reading() as cursor:
-            part = cursor.sql(sql, params=among(rows)).to_arrow_table()
-        if table is None:
-            table = part
-            continue
-        for name in part.column_names:
-            table = table.append_column(name, part[name])
-    return table
 
 
 def folder_counts(documents: Mapping[str, int]) -> list[tuple[str, int]]:
