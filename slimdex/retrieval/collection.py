@@ -357,9 +357,7 @@ class Collection:
                 lambda snapshot: snapshot.of_condition(where, limit, start, vectors=vectors)
             )
         texts = id_texts(ids)
-        documents = self.index.read(
-            lambda snapshot: snapshot.documents_at(snapshot.store.rows_of(texts), vectors=vectors)
-        )
+        documents = self.index.read(lambda snapshot: snapshot.of_ids(texts, vectors=vectors))
         return documents if is_several(ids) else documents[0]
 
     def count(self, where: str | None = None) -> int:

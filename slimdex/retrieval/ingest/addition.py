@@ -69,9 +69,8 @@ class Addition:
 
         def batch(*, is_last: bool) -> Addition:
             """A batch of the documents that were read last."""
-            given = None
-            if vectors is not None:
-                given = vectors.take(np.arange(len(seen) - len(filled), len(seen)))
+            numbers = np.arange(len(seen) - len(filled), len(seen))
+            given = None if vectors is None else vectors.take(numbers)
             missing = self.missing if is_last else None
             return replace(self, documents=filled, vectors=given, missing=missing, is_last=is_last)
 

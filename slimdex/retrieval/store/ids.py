@@ -71,8 +71,3 @@ def hashes_of(ids: Sequence[str]) -> NDArray[np.uint32]:
     """A hash of 32 bits of each id."""
     digests = (blake2b(id.encode(), digest_size=NUMBER.itemsize).digest() for id in ids)
     return np.frombuffer(b"".join(digests), dtype=NUMBER)
-
-
-def is_outgrown(reach: int, rows: int) -> bool:
-    """Return whether a commit of so many rows should write another file."""
-    return rows - reach > max(LEAST_LATER, rows // LATER_SHARE)

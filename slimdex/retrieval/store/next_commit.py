@@ -22,8 +22,9 @@ from slimdex.system.append_only import BLOCK_BYTES, digests_after_growth
 from slimdex.system.once import cached_property
 from slimdex.system.workers import IN_THIS_PROCESS, Workers
 
+from . import ids
 from .columns import BUILT_IN, copy_columns, to_merge, write_columns
-from .ids import IDS, is_outgrown
+from .ids import IDS
 from .manifest import NO_CHECKSUM, Manifest, append_only_files
 from .new_documents import NO_DOCUMENTS, NewDocuments
 from .origins import Origins, write_origins
@@ -77,8 +78,8 @@ class Change:
     def is_needed(self) -> bool:
         """Whether columns or origins have changed."""
         base = self.base
-        before = base.state.origins, base.columns, {}
-        return (self.state.origins, self.columns, self.origins) != before
+        is_same = (self.state.origins, self.columns) == (base.state.origins, base.columns)
+        return not is_same or bool(self.origins)
 
     @cached_property
     def document_rows(self) -> DocumentRows:
@@ -220,7 +221,7 @@ class Change:
     def _with_ids(self, manifest: Manifest) -> Manifest:
         """Write another file of ids, if the manifest has outgrown its file."""
         state = manifest.state
-        if not is_outgrown(state.id_rows, state.rows):
+        if state.rows - state.id_rows <= max(ids.LEAST_LATER, state.rows // ids.LATER_SHARE):
             return manifest
         store = self.base.store.at_commit(manifest)
         record = store.write_ids(self.path / state.new_name(IDS))

@@ -228,6 +228,10 @@ class Snapshot:
             documents = self.store.documents(rows[part].tolist())
             yield from (documents[int(row)] for row in rows[part])
 
+    def of_ids(self, ids: Sequence[str], *, vectors: bool = False) -> list[Document]:
+        """Documents of these ids, in their order; raises `InputError` if an id is unknown."""
+        return self.documents_at(self.store.rows_of(ids), vectors=vectors)
+
     def of_condition(
         self,
         where: str | None,
