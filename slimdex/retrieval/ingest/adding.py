@@ -138,12 +138,12 @@ def _add_batch(
         prepared = prepare(index, batch, stack, encodes=encodes_now)
 
         # Under the lock. If others have changed the same documents, the columns or the encoder
-        # meanwhile, prepare again, but encode nothing: other writers wait.
+        # meanwhile, prepare again, with vectors: those that are replaced have some.
         stack.enter_context(index.turn())
         if batch.vectors is not None and index.state.waits:
             encode_until(index, index.state.rows)  # what others have entered meanwhile
         if not prepared.holds_for(index.snapshot):
-            prepared = prepare(index, batch, stack)
+            prepared = prepare(index, batch, stack, encodes=encodes_now)
         with index.change() as change:
             is_ours = before is not None and before == change.base.state.before
             undo: Undo = "with the last" if is_ours else "alone"
