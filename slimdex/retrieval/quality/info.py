@@ -12,6 +12,7 @@ from slimdex.system.atomic_files import size
 
 from ..documents import visible_columns
 from ..store.snapshot import Snapshot
+from .recall_trials import said
 
 OF_DOCUMENTS = ("documents", "offsets", "flags", "deletions", "columns", "words")
 """Roles of files that hold documents or their words, which the names of these files begin with."""
@@ -48,7 +49,7 @@ def facts(snapshot: Snapshot) -> dict[str, Any]:
         "requested": state.requested.as_dict(),
         "search": {"candidates": index.candidates, **lists},
         "certificate": proved
-        and {**asdict(proved), "said": proved.said(snapshot.searchable_count, snapshot.noun)},
+        and {**asdict(proved), "said": said(proved, snapshot.searchable_count, snapshot.noun)},
         "encoder": state.encoder,
         "next_encoder": replacement
         and {"encoder": replacement.encoder, "encoded": replacement.rows, "of": state.rows},

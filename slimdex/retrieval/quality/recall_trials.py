@@ -30,6 +30,7 @@ from slimdex.indexes.vectors.vector_file import VectorFile
 from slimdex.system.progress import progress
 
 from ..store.snapshot import Snapshot
+from ..store.state import SENTENCE, Certificate
 
 ERROR = 0.05
 """Probability that a bound does not hold."""
@@ -261,3 +262,26 @@ def ranks_of(rows: Rows, truth: Rows, held_out: Rows, most: int) -> Ranks:
     out[out >= most] = np.inf
     out[truth < 0] = np.nan
     return out
+
+
+def said(proof: Certificate, rows: int, noun: str = "documents") -> str:
+    """Describe a proved bound for an index with this number of rows.
+
+    `noun` says what a row is: passages if texts are cut, since agreement then counts the ten
+    nearest of these.
+
+    >>> proof = Certificate(0.9944, 0.9912, 0.05, "a log", 500, 1000, 0.99)
+    >>> print(said(proof, 1000))
+    agreement@10 with exact search 0.9944, at least 0.99 with 95% confidence, by 500 \
+queries: a log; measured on all 1,000 documents; holds if real queries are no harder than these
+    >>> "measured on 1,000 documents; now there are 2,500" in said(proof, 2500)
+    True
+    """
+    measured = f"all {rows:,} {noun}"
+    if rows != proof.rows:
+        measured = f"{proof.rows:,} {noun}; now there are {rows:,}"
+    return (
+        f"agreement@10 with exact search {proof.estimate:.4f}, at least {proof.promised:.4g} "
+        f"with {100 * (1 - proof.error):.4g}% confidence, by {proof.queries:,} queries: "
+        f"{proof.pool}; measured on {measured}; {SENTENCE}"
+    )

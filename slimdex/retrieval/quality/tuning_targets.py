@@ -14,7 +14,7 @@ from slimdex.indexes.settings import Settings
 from slimdex.system.atomic_files import in_units
 
 from ..store.state import Certificate
-from .recall_trials import ERROR
+from .recall_trials import ERROR, said
 
 PROVING = 1500
 """Queries of the first stage of a proof: they prove .003 less than the mean."""
@@ -106,11 +106,11 @@ class Tuning:
         """The choice and its reasons, as lines for users."""
         lines = [self.metric, self.asked]
         if self.chosen is not None and self.certificate is not None:
-            said = self.certificate.said(self.rows, self.noun)
+            proved = said(self.certificate, self.rows, self.noun)
             lines += [
                 f"chosen: {name_of(self.chosen.settings)}, {in_units(self.chosen.ram)} in memory, "
                 f"the least that was found to reach an agreement of {self.target.agreement:g}",
-                f"proved: {said}",
+                f"proved: {proved}",
             ]
         return [line for line in (*lines, self.lacking, self.words) if line]
 

@@ -171,28 +171,6 @@ class Certificate:
         """The requested agreement or, if none was requested, the proved bound."""
         return self.bound if self.target is None else self.target
 
-    def said(self, rows: int, noun: str = "documents") -> str:
-        """Describe the bound for an index with this number of rows.
-
-        `noun` says what a row is: passages if texts are cut, since agreement then counts the ten
-        nearest of these.
-
-        >>> proved = Certificate(0.9944, 0.9912, 0.05, "a log", 500, 1000, 0.99)
-        >>> print(proved.said(1000))
-        agreement@10 with exact search 0.9944, at least 0.99 with 95% confidence, by 500 \
-queries: a log; measured on all 1,000 documents; holds if real queries are no harder than these
-        >>> "measured on 1,000 documents; now there are 2,500" in proved.said(2500)
-        True
-        """
-        measured = f"all {rows:,} {noun}"
-        if rows != self.rows:
-            measured = f"{self.rows:,} {noun}; now there are {rows:,}"
-        return (
-            f"agreement@10 with exact search {self.estimate:.4f}, at least {self.promised:.4g} "
-            f"with {100 * (1 - self.error):.4g}% confidence, by {self.queries:,} queries: "
-            f"{self.pool}; measured on {measured}; {SENTENCE}"
-        )
-
 
 @dataclass(frozen=True)
 class State:

@@ -21,7 +21,7 @@ from uuid import UUID
 from slimdex.errors import InputError, short_repr
 from slimdex.system.duckdb_library import identifier, literal
 
-from ...column_types import in_utc, read_text
+from ...column_types import EXACT, in_utc, read_text
 from ...documents import BUILT_IN_COLUMNS
 from .operands import NO_VALUE, Operand, json_operand, operand_of
 
@@ -179,12 +179,14 @@ def _as_read(operand: Operand, value: Any) -> Any:
 
 
 def kind_of(value: Any) -> str:
-    """Kind of a constant: "number", "text" or "moment".
+    """Kind of a constant: "number", "long", "text" or "moment".
 
     Raises `InputError` if it is none of these.
     """
-    is_whole = isinstance(value, int) and abs(value) < LARGEST
-    if is_whole or (isinstance(value, float | Decimal) and isfinite(value)):
+    is_long = isinstance(value, int) and abs(value) >= EXACT
+    if is_long and abs(value) < LARGEST:
+        return "long"
+    if isinstance(value, int | float | Decimal) and not is_long and isfinite(value):
         return "number"
     if isinstance(value, str | UUID | time):
         return "text"

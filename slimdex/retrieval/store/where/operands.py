@@ -14,12 +14,14 @@ class Operand:
     Attributes
     ----------
     has_value : there is a value of any kind.
-    number, text, moment : values to compare with constants of this kind.
+    number, long, text, moment : values to compare with constants of this kind; for a long number,
+        with all digits.
     json, path : of JSON, and the names and numbers that lead to the value inside it.
     """
 
     has_value: str
     number: str = "NULL"
+    long: str = "NULL"
     text: str = "NULL"
     moment: str = "NULL"
     json: str = ""
@@ -51,7 +53,7 @@ def operand_of(column: str, type_: str, path: tuple[str, ...]) -> Operand:
     if type_ in ("DATE", "TIMESTAMP"):
         return Operand(has_value, moment=column)
     number = f"CAST({column} AS TINYINT)" if type_ == "BOOLEAN" else column
-    return Operand(has_value, number=number)
+    return Operand(has_value, number=number, long=number)
 
 
 def json_operand(json: str, path: tuple[str, ...]) -> Operand:
@@ -65,6 +67,7 @@ def json_operand(json: str, path: tuple[str, ...]) -> Operand:
     return Operand(
         has_value=f"coalesce({type_}, 'NULL') <> 'NULL'",
         number=f"{no_text} coalesce(TRY_CAST({written} AS DOUBLE), {truth}) END",
+        long=f"{no_text} TRY_CAST({written} AS HUGEINT) END",
         text=text,
         moment=_as_moment(text),
         json=json,
