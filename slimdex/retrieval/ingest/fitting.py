@@ -51,8 +51,8 @@ def refit(index: Index, settings: Settings | None, undo: Undo = "alone") -> list
     `settings` are by default those that were requested last.
 
     While rows wait for their vectors, the fit is exact, and made again later. Rows that others add
-    during the fit are coded with it. If others renumber the rows, or replace their vectors, it
-    starts over; without `settings`, also if they request others. `undo`: see `Change.commit`.
+    during the fit are coded with it. If others renumber the rows, replace their vectors or request
+    other settings, it starts over. `undo`: see `Change.commit`.
     """
     restarts = list[str]()
     while True:
@@ -141,10 +141,10 @@ def try_fit(
         # Commit them, unless others have changed the rows meanwhile.
         with index.change() as change:
             newest = change.state.target(replaces)
-            is_asked = settings is not None or change.state.requested == before.state.requested
-            if newest is None or newest.vectors != state.vectors or not is_asked:
+            if newest is None or newest.vectors != state.vectors:
                 return None
-            if not change.base.manifest.keeps_rows_of(before):
+            is_same = change.state.requested == before.state.requested
+            if not is_same or not change.base.manifest.keeps_rows_of(before):
                 return None
             change.state = newest
             return [*notes, *_commit_fit(change, state, folder, reduced_index, undo)]

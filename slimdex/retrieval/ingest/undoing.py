@@ -16,8 +16,10 @@ from slimdex.system.progress import note
 
 from ..index import Index
 from ..store.derived_files import with_new_words
+from ..store.next_commit import Change
 from ..store.row_flags import changed_since
-from .fitting import finish_fit
+from .fitting import finish_fit, try_fit
+from .writer import keep_fusion
 
 
 @dataclass(frozen=True)
@@ -35,46 +37,67 @@ def undo(index: Index) -> Undone:
     can't be undone.
     """
     with index.change() as change:
-        base = change.base
-        state = change.state
-        before = state.before
-        if before is None:
-            raise InputError(
-                f"{change.path}: nothing to undo; expected a change of documents, settings or "
-                "words since the index was made, compacted, migrated or repaired"
-            )
+        undone = _undo_documents(change)
+    if undone is not None:
+        # The documents are as before, even if the fit fails; the next addition repeats it.
+        try:
+            finish_fit(index)
+        except (SlimdexError, OSError) as error:
+            note(f"undone, but not fitted again: {error}; `slimdex encode {index.path}` goes on")
+        return undone
 
-        # Delete the rows that the last change added or restored; those that it deleted come back.
-        deleted, came_back = changed_since(change.path, state, before.deletions)
-        added = without(np.arange(before.rows, state.rows), base.deleted)
-        removed = union(added, came_back)
-        restored = deleted[deleted < before.rows]
+    # Only the fit has changed: another one undoes it, in one commit.
+    before = change.base.state.before
+    assert before is not None
+    if try_fit(index, before.requested) is None:
+        return undo(index)  # others have changed the index meanwhile
+    if index.state.hybrid != before.hybrid:
+        keep_fusion(index, before.hybrid)
+    return Undone(restored=0, removed=0)
 
-        # Before the first documents there were no words and no fit: then the present ones stay.
-        state = replace(
-            state,
-            epoch=state.epoch + 1,
-            requested=before.requested,
-            hybrid=before.hybrid,
-            building=False,
+
+def _undo_documents(change: Change) -> Undone | None:
+    """Commit the documents and words before the last change.
+
+    Returns None, and commits nothing, if only the fit has changed since.
+    """
+    base = change.base
+    state = change.state
+    before = state.before
+    if before is None:
+        raise InputError(
+            f"{change.path}: nothing to undo; expected a change of documents, settings or words "
+            "since the index was made, compacted, migrated or repaired"
         )
-        moved = union(restored, removed)
-        is_other = len(moved) > 0 or state.requested != base.state.requested
-        if state.fit and is_other and before.reducer not in (None, state.reducer):
-            state = replace(state, fit=replace(state.fit, is_provisional=True))
-        if not before.lexical:
-            state = replace(state, words=None, words_rows=None)
-        elif state.words is None:
-            state = with_new_words(base, state, change.path)
 
-        # Files of these rows have not changed, but a sync must read them again.
-        change.origins |= base.store.without_stamps(moved)
-        change.commit(state, delete=removed, restore=restored)
+    # Delete the rows that the last change added or restored, and restore those that it deleted.
+    deleted, came_back = changed_since(change.path, state, before.deletions)
+    added = without(np.arange(before.rows, state.rows), base.deleted)
+    removed = union(added, came_back)
+    restored = deleted[deleted < before.rows]
+    moved = union(restored, removed)
 
-    # It is undone, whatever happens now; a later fit is made by any command that adds.
-    try:
-        finish_fit(index)
-    except (SlimdexError, OSError) as error:
-        note(f"undone, but not fitted again: {error}; `slimdex encode {index.path}` goes on")
+    # Before the first documents there were no words and no fit: then the present ones stay.
+    is_refitted = state.fit is not None and before.reducer not in (None, state.reducer)
+    has_other_settings = before.requested != state.requested
+    if is_refitted and has_other_settings and not (len(moved) or state.waits):
+        return None
+    if state.fit is not None and is_refitted and (len(moved) or has_other_settings):
+        state = replace(state, fit=replace(state.fit, is_provisional=True))
+    if not before.lexical:
+        state = replace(state, words=None, words_rows=None)
+    elif state.words is None:
+        state = with_new_words(base, state, change.path)
+    state = replace(
+        state,
+        epoch=state.epoch + 1,
+        requested=before.requested,
+        hybrid=before.hybrid,
+        building=False,
+    )
+
+    # Files of these rows have not changed, but a sync must read them again.
+    change.origins |= base.store.without_stamps(moved)
+    change.commit(state, delete=removed, restore=restored)
     rows = base.document_rows
     return Undone(len(rows.first_rows(restored)), len(rows.first_rows(removed)))

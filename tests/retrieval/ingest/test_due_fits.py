@@ -31,25 +31,70 @@ def opened(path: Path) -> Collection:
     return Collection.open(path, WordEncoder())
 
 
-def test_a_fit_that_was_due_follows_what_others_request(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The fit after an undo would have four dimensions; meanwhile others reduce to six."""
+def more(collection: Collection) -> None:
+    """An addition with a fit, which undoing makes again."""
+    collection.add(documents(100, 120), refit="always")
 
-    def meanwhile(*given: Any) -> Any:
+
+def meanwhile(monkeypatch: pytest.MonkeyPatch, path: Path) -> None:
+    """During the next fit, others reduce to six dimensions."""
+
+    def fitted(*given: Any) -> Any:
         monkeypatch.setattr(fitting, "encode_rows", index_files.encode_rows)
         with opened(path) as other:
             other.reduce(Settings(k=6, kind="flat"))
         return index_files.encode_rows(*given)
 
+    monkeypatch.setattr(fitting, "encode_rows", fitted)
+
+
+def check_fit(collection: Collection, k: int) -> None:
+    state = collection.index.state
+    assert state.settings is not None
+    assert (state.requested.k, state.settings.k, state.is_provisional) == (k, k, False)
+    assert collection.search("word7 cat", 1, hybrid="off")[0].id == "7"
+    assert collection.verify() == []
+
+
+def test_a_fit_that_was_due_follows_what_others_request(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with opened(path) as collection:
-        monkeypatch.setattr(fitting, "encode_rows", meanwhile)
+        more(collection)
+        meanwhile(monkeypatch, path)
         collection.undo()
-        state = collection.index.state
-        assert state.settings is not None
-        assert (state.requested.k, state.settings.k) == (6, 6)
-        assert not state.is_provisional
-        assert collection.verify() == []
+        assert len(collection) == 100
+        check_fit(collection, 6)
+
+
+def test_undoing_a_fit_undoes_the_last_one_if_others_fit_meanwhile(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was of eight dimensions, which the one of others replaces."""
+    with opened(path) as collection:
+        meanwhile(monkeypatch, path)
+        collection.undo()
+        check_fit(collection, 8)
+
+
+def test_undoing_a_fit_is_one_step(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that one who undoes again, after an interrupt, does not get the change back."""
+
+    def interrupted(*given: object) -> None:
+        raise KeyboardInterrupt
+
+    with opened(path) as collection:
+        before = collection.version
+        with monkeypatch.context() as patch:
+            patch.setattr(fitting, "encode_rows", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                collection.undo()
+        assert collection.version == before
+        collection.undo()
+        assert collection.version == before + 1
+        check_fit(collection, 4)
+        collection.undo()
+        check_fit(collection, 8)
 
 
 def test_an_undo_whose_fit_fails_is_done(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,15 +102,14 @@ def test_an_undo_whose_fit_fails_is_done(path: Path, monkeypatch: pytest.MonkeyP
         raise OSError("No space left on device")
 
     with opened(path) as collection:
+        more(collection)
         with monkeypatch.context() as patch:
             patch.setattr(undoing, "finish_fit", full)
-            collection.undo()
-        assert collection.index.state.requested.k == 4
+            assert collection.undo() == undoing.Undone(restored=0, removed=20)
         assert "goes on" in " ".join(collection.info()["notes"])
         assert collection.search("word7 cat", 1)[0].id == "7"
         collection.encode()
-        assert collection.index.state.settings == Settings(k=4, beta=0.0, gamma=0.0, kind="flat")
-        assert collection.verify() == []
+        check_fit(collection, 8)
 
 
 def test_undoing_a_fit_by_the_same_settings_makes_none(path: Path) -> None:
