@@ -96,7 +96,7 @@ def add(index: Index, addition: Addition, *, encode: bool = True) -> AdditionRep
 
     # Enter each batch; if one fails, the others stay.
     added = AdditionReport()
-    before: Before | None = None  # the first batch
+    before: Before | None = None  # what undoing the first batch restores
     try:
         for batch in addition.batches():
             report, before = _add_batch(index, batch, before, encodes=encode)
@@ -138,7 +138,7 @@ def _add_batch(
         prepared = prepare(index, batch, stack, encodes=encodes_now)
 
         # Under the lock. If others have changed the same documents, the columns or the encoder
-        # meanwhile, prepare again, with vectors: those that are replaced have some.
+        # meanwhile, prepare again. Vectors too: documents that are replaced must stay findable.
         stack.enter_context(index.turn())
         if batch.vectors is not None and index.state.waits:
             encode_until(index, index.state.rows)  # what others have entered meanwhile

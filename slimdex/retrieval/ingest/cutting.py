@@ -22,7 +22,7 @@ SURE = 3 / 4
 special tokens and a prompt take the rest."""
 COUNTED_AT_ONCE = 1024
 LeaveOut = Callable[[Document, Exception], bool]
-"""Note the file of a document that can't be added; returns False if it is of no file."""
+"""Note the file of a document that can't be added; returns False if it is not from a file."""
 
 
 def cut(
@@ -61,7 +61,7 @@ def _cut(records: Sequence[Record], tokens: int, count: Count) -> list[Record]:
         counts = count([records[position].document.content for position in unsure[part]])
         long += [i for i, n in zip(unsure[part], counts, strict=True) if n > tokens]
 
-    # Cut these.
+    # Cut the long ones.
     cuts = [*records]
     for number, position in enumerate(long, start=1):
         document = records[position].document

@@ -29,7 +29,7 @@ from ..store.state import State
 from ..store.work_folder import work_folder
 
 FIT = {"reducer", "rescorer"}
-"""Files that only a fit can make, of which the others follow."""
+"""Files that only a fit can make; moments and codes can be derived again."""
 ROLES = FIT | {"moments", "codes"}
 """Files that a fit writes, besides the norms."""
 MOST_UNCOUNTED = 1024
@@ -77,7 +77,7 @@ def finish_fit(index: Index) -> list[str]:
 
 
 def is_fit_due(snapshot: Snapshot) -> bool:
-    """Whether all rows have vectors, which require another fit.
+    """Whether all rows have vectors, and these require another fit.
 
     There was none, or only of the first rows; or none of the rows that the reducer was fitted on is
     left; or a small index has grown, whose settings differ from the requested ones for want of

@@ -36,7 +36,7 @@ READ_AT_ONCE = 1024
 
 @dataclass
 class PreparedBatch:
-    """Documents of a batch, compared with those of the same ids in an index, as they will be added.
+    """Documents of a batch, compared with existing ones of the same ids, and ready to be committed.
 
     Attributes
     ----------
@@ -108,7 +108,7 @@ def prepare(
     state = snapshot.state
     new = prepared.new
 
-    # An index begins with a text, or a given vector.
+    # A new index requires a text or a given vector.
     if not documents and addition.missing is None:
         raise InputError("no documents; expected at least one")
     if not state.rows:

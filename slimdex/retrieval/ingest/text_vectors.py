@@ -35,7 +35,7 @@ DIGEST_BYTES = 16
 
 @dataclass(frozen=True)
 class StoredTexts:
-    """Digests of some of an index's texts -> the row of each, with its vector.
+    """Texts of an index that may have vectors: digest of each text -> its row.
 
     Texts of replaced or deleted documents are not encoded again. So only the changed passages of a
     document are encoded, and none if it has only moved. The rows are those of a manifest; another

@@ -44,7 +44,7 @@ def values_of(
     users: Mapping[str, str],
     stored: Sequence[Sequence[Any]],
 ) -> Values:
-    """The columns of some documents, given by their first rows, without those that none has.
+    """The columns of some documents, given by their first rows; columns that none has are left out.
 
     `users` are the user's columns, name -> type, and `stored` what each document has in these.
     """

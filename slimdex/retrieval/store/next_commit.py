@@ -164,7 +164,10 @@ class Change:
         return self._with_checksums(manifest)
 
     def _before(self, state: State, undo: Undo, has_moved: bool) -> Before | None:
-        """What undoing the change restores; `has_moved` if it deletes or restores documents."""
+        """The state that undoing this change restores; None if it can't be undone.
+
+        `has_moved` is true if the change deletes or restores documents.
+        """
         old = self.base.state
         is_preparing = state.replacement not in (None, old.replacement)
         if undo == "never" or is_preparing or state.vectors != old.vectors:

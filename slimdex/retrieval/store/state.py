@@ -85,7 +85,7 @@ class LogFiles:
 
 @dataclass(frozen=True)
 class Fit:
-    """What the reducer was fitted on, and by which settings.
+    """The last fit of reducer and codes: its settings, and the rows at that time.
 
     Attributes
     ----------
@@ -106,7 +106,7 @@ class Fit:
 
 @dataclass(frozen=True)
 class Before:
-    """What undoing the last change restores.
+    """The state before the last change, as far as undoing restores it.
 
     Attributes
     ----------
@@ -425,7 +425,7 @@ class State:
             first = file.stop
 
     def _roles(self) -> list[tuple[str, str]]:
-        """Role and name of each file, also of those that no row is in yet."""
+        """Role and name of each file, even if it has no rows yet."""
         new = self.replacement
         roles = [
             ("vectors", self.vectors),
@@ -484,7 +484,7 @@ def _refusing() -> Iterator[None]:
 
 
 def _with_settings(part: Any, values: Any) -> Any:
-    """A state or a part of one, of a class, from its JSON; None from null."""
+    """Parse a state, or a part of one, from JSON; null becomes None."""
     if values is None:
         return None
     for name in {"requested", "settings"} & values.keys():
