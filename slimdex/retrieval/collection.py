@@ -372,7 +372,7 @@ class Collection:
             text = id_text(id)
         except InputError:  # can't be an id
             return False
-        return self.index.has(text)
+        return bool(self.index.read(lambda snapshot: snapshot.store.rows_of_ids([text])))
 
     def __len__(self) -> int:
         """Number of documents."""

@@ -57,7 +57,8 @@ def fetch(index: Index, id: str) -> Document:
 def id_of(index: Index, id: str) -> str:
     """Return an id or, if it is unknown, the id of the only document with this path."""
     columns = index.snapshot.columns
-    if index.has(id_text(id)) or "path" not in columns:
+    known = index.read(lambda snapshot: snapshot.store.rows_of_ids([id_text(id)]))
+    if known or "path" not in columns:
         return id
     condition = as_sql(Compare("path", "=", id), columns)
     first_two = index.read(Snapshot.of_condition, condition, 2)  # one or several?

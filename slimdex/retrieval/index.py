@@ -234,10 +234,6 @@ class Index:
         """
         return self.read(find, request, self.encoder_of)
 
-    def has(self, id: str) -> bool:
-        """True if a document has this id."""
-        return bool(self.read(lambda snapshot: snapshot.store.rows_of_ids([id])))
-
     def open_snapshot(self) -> Snapshot:
         """The newest snapshot with its documents open, which stay readable.
 

@@ -131,7 +131,7 @@ def _plain(value: Any) -> str:
 def show_evaluation(report: Mapping[str, Any]) -> None:
     """Print what a search finds and costs beside exact search."""
     from ..quality.evaluation import COLUMNS, LABELS  # loaded: it made the report
-    from ..store.state import SENTENCE
+    from ..quality.recall_trials import SENTENCE
 
     documents = counted(report["documents"], "document")
     console.line(f"{report['queries']:,} queries, {documents}")

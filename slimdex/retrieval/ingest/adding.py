@@ -118,11 +118,7 @@ def add(index: Index, addition: Addition, *, encode: bool = True) -> AdditionRep
 
 
 def _add_batch(
-    index: Index,
-    batch: Addition,
-    before: Before | None,
-    *,
-    encodes: bool,
+    index: Index, batch: Addition, before: Before | None, *, encodes: bool
 ) -> tuple[AdditionReport, Before | None]:
     """Prepare the documents of a batch without the writer lock, then commit them under it.
 
@@ -159,11 +155,7 @@ def _add_batch(
 
 
 def _commit_prepared(
-    change: Change,
-    addition: Addition,
-    prepared: PreparedBatch,
-    gone: Rows,
-    undo: Undo,
+    change: Change, addition: Addition, prepared: PreparedBatch, gone: Rows, undo: Undo
 ) -> AdditionReport:
     """Commit prepared documents, and delete those that are gone."""
     # Record new origins of folders and files, whose places may have changed.

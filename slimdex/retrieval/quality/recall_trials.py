@@ -30,8 +30,10 @@ from slimdex.indexes.vectors.vector_file import VectorFile
 from slimdex.system.progress import progress
 
 from ..store.snapshot import Snapshot
-from ..store.state import SENTENCE, Certificate
+from ..store.state import Certificate
 
+SENTENCE = "holds if real queries are no harder than these"
+"""Condition under which every bound holds."""
 ERROR = 0.05
 """Probability that a bound does not hold."""
 NEAREST = 10

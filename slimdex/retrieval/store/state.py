@@ -48,8 +48,6 @@ MOST_LATE = 64
 """Most last rows that the lexical index may lack: readers add their words in memory."""
 CANT_REBUILD = "it can't be rebuilt: restore it from a copy"
 _TYPES: dict[str, Any] = {"int": int, "float": int | float, "str": str, "bool": bool}
-SENTENCE = "holds if real queries are no harder than these"
-"""Condition under which every bound holds."""
 LARGEST = (1 << 62) - 1
 """Of all numbers of a state."""
 
