@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.base import encode_queries
+from slimdex.retrieval.index import Index
 from slimdex.retrieval.ingest import encode
 from slimdex.retrieval.ingest.repairing import repair, verify
 from slimdex.retrieval.ingest.replacing import replace_vectors
@@ -411,3 +413,24 @@ def test_one_process_encodes_at_a_time(path: Path) -> None:
             assert other.info()["encoded"] == 40
         thread.join()
         assert other.info()["encoded"] == 61
+
+
+def test_a_small_change_that_a_compaction_crosses_is_one_commit(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that no search by meaning misses a document that is being replaced."""
+    with Collection.open(path, WordEncoder()) as collection:
+        collection.delete(["0"])
+        turn = Index.turn
+
+        def crossed(index: Index) -> Any:
+            monkeypatch.setattr(Index, "turn", turn)
+            with Collection.open(path, WordEncoder()) as other:
+                other.compact()
+            return turn(index)
+
+        monkeypatch.setattr(Index, "turn", crossed)
+        before = collection.version
+        collection.add([Document("7", "word7 mouse")])
+        assert collection.version == before + 2  # the compaction, and this
+        assert collection.search("word7 mouse", 1, hybrid="off")[0].id == "7"
