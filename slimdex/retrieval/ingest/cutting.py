@@ -14,13 +14,15 @@ from slimdex.system.progress import progress
 
 from ..documents import Document
 from ..encoders.base import CountingEncoder, Encoder
-from ..passages import Count, divide, is_long
+from ..passages import Count, divide
 from ..store.record import Record
 
 SURE = 3 / 4
 """Bytes per token of a passage that are always safe: no tokenizer makes more tokens than bytes, and
 special tokens and a prompt take the rest."""
 COUNTED_AT_ONCE = 1024
+MOST_COUNTED = 1 << 20
+"""Bytes of the longest text that is counted as a whole, since its words take memory."""
 LeaveOut = Callable[[Document, Exception], bool]
 """Note the file of a document that can't be added; returns False if it is not from a file."""
 
@@ -50,13 +52,14 @@ def cut(
 
 def _cut(records: Sequence[Record], tokens: int, count: Count) -> list[Record]:
     """Cut documents as `cut` does; raises the errors of `count`."""
-    # Most documents are surely short, and some surely long: only count the tokens of the others.
+    # Most documents are surely short. Counting the others together is faster than one by one: what
+    # the tokenizer makes of their words is remembered when they are cut.
     long = list[int]()
     unsure = list[int]()
     for position, record in enumerate(records):
-        if len(record.document.content.encode(errors="replace")) > SURE * tokens:
-            is_sure = is_long(record.document.text, tokens)
-            (long if is_sure else unsure).append(position)
+        nbytes = len(record.document.content.encode(errors="replace"))
+        if nbytes > SURE * tokens:
+            (long if nbytes > MOST_COUNTED else unsure).append(position)
     for part in batches(len(unsure), COUNTED_AT_ONCE):
         counts = count([records[position].document.content for position in unsure[part]])
         long += [i for i, n in zip(unsure[part], counts, strict=True) if n > tokens]

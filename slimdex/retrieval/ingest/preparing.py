@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import compress
 from pathlib import Path
 
@@ -157,10 +158,11 @@ def _compare(
 
     # Documents with given vectors are not cut: each has one vector.
     if vectors is None and state.passages is not None:
+        tokens = cache(lambda: counter(index.encoder_of(state)))  # loads the model, once
         new = cut(
             new,
             state.passages,
-            lambda texts: counter(index.encoder_of(state))(texts),
+            lambda texts: tokens()(texts),
             addition.ids.sources.leave_out if addition.ids else None,
         )
     return PreparedBatch(
