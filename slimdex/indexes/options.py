@@ -20,6 +20,10 @@ REDUCERS = {
     "random": "linear.RandomProjection",
 }
 """Name of a reducer -> its module and class in `reducers`; in the order of help texts."""
+MODEL = "model"
+TABLE = "table"
+QUERY_ENCODERS = (MODEL, TABLE)
+"""What encodes queries: the index's model, or a table of tokens fitted to its documents."""
 CANDIDATES = 200
 """Default candidates of an index of at most `CANDIDATES_TO` rows; larger ones need more."""
 CANDIDATES_TO = 60_000
@@ -52,6 +56,7 @@ class Choices:
     kind: str = AUTO
     candidates: int | None = None
     reducer: str = "whitening"
+    query_encoder: str = MODEL
 
     @property
     def rescores(self) -> bool:

@@ -12,6 +12,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple
 
 from slimdex.errors import CorruptError, InputError, InUseError
+from slimdex.indexes.options import TABLE
 from slimdex.indexes.search.reduced_index import ReducedIndex
 from slimdex.indexes.settings import as_settings
 from slimdex.system.append_only import sync, sync_now, syncing_later
@@ -33,7 +34,7 @@ from slimdex.system.unicode_text import check_unicode
 from slimdex.system.workers import IN_THIS_PROCESS, Workers
 
 from .encoders.adapters import VECTORS_ONLY, as_encoder, plain_spec
-from .encoders.base import AUTO, Encoder, passage_tokens
+from .encoders.base import AUTO, Encoder, check_tokenizer, passage_tokens
 from .encoders.opening import Encoders, default_encoder, weights_faults
 from .lexical.word_index import WordIndex
 from .search.answer import find
@@ -449,6 +450,8 @@ def create_index(
     requested = as_settings(settings)
 
     its_encoder = default_encoder() if encoder is None else as_encoder(encoder)
+    if requested.query_encoder == TABLE:
+        check_tokenizer(its_encoder)
     state = State(
         plain_spec(its_encoder.spec()),
         its_encoder.dim,

@@ -38,6 +38,7 @@ ENDINGS = {
     "moments": ("safetensors",),
     "reducer": ("safetensors",),
     "rescorer": ("safetensors",),
+    "table": ("safetensors",),
     "codes": ("faiss",),
     "words": ("tantivy",),
     "columns": ("parquet",),

@@ -11,6 +11,7 @@ from typing import Any
 
 from slimdex.errors import InputError
 from slimdex.indexes.arrays import LARGEST, Matrix, as_matrix
+from slimdex.indexes.options import TABLE
 
 from ..documents import Hit, hit_from_json
 from ..encoders.adapters import as_encoder
@@ -119,6 +120,8 @@ class MilvusCollection(Searchable):
         """
         if request.condition != request.where:
             raise InputError("glob and regex in Milvus; expected a condition of Milvus, in where")
+        if request.query_encoder == TABLE:
+            raise InputError("query_encoder='table' in Milvus; expected 'model'")
         try:
             return self._find(request)
         except InputError:

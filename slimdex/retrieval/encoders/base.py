@@ -134,6 +134,15 @@ def check_encoder(encoder: Any) -> Encoder:
     return checked
 
 
+def check_tokenizer(encoder: Encoder) -> None:
+    """Raise `InputError` unless a table of tokens can be fitted to an encoder's vectors."""
+    if not hasattr(encoder, "plain_tokenizer"):
+        raise InputError(
+            f"query_encoder='table': encoder {type(encoder).__name__} shows no tokenizer; expected "
+            "a transformer"
+        )
+
+
 def is_address(model: str) -> bool:
     """Return whether a model's name is the URL of a server."""
     return model.startswith(("http://", "https://"))

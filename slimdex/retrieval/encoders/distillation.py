@@ -100,16 +100,11 @@ def _of_transformer(encoder: TransformerEncoder, dim: int | None) -> StaticVecto
     Raises `InputError` if the tokenizer is written in Python, or the model has fewer dimensions
     than `dim`.
     """
-    if not hasattr(encoder.tokenizer, "to_str"):
-        raise InputError(
-            f"model {encoder.spec()['model']!r}: its tokenizer is written in Python; expected one "
-            "of the library tokenizers"
-        )
     _check_dim(dim, encoder.dim)  # check before a minute of work
 
     # Encode each token alone, between the special tokens that surround a text.
     before, after = _around(encoder.tokenizer)
-    definition, ids, known = _vocabulary(encoder.tokenizer, lower_case=encoder.folder.lower_case)
+    definition, ids, known = _vocabulary(encoder.tokenizer, encoder.plain_tokenizer())
     rows = np.zeros((len(ids), encoder.dim), dtype=np.float32)
     chosen = np.flatnonzero(known)
     for part in batches(len(chosen), AT_ONCE):
@@ -142,22 +137,23 @@ def _around(tokenizer: Any) -> tuple[list[int], list[int]]:
     return ids[: positions[0]], ids[positions[-1] + 1 :]
 
 
-def _vocabulary(tokenizer: Any, *, lower_case: bool) -> tuple[str, list[int], Any]:
+def _vocabulary(tokenizer: Any, definition: str) -> tuple[str, list[int], Any]:
     """Return a tokenizer for the static vectors, and the tokens of its vocabulary in row order.
 
     Special and unused tokens are removed from WordPiece vocabularies. Other vocabularies can't be
     shortened without side effects: there the mask excludes them and their rows are zero.
 
-    Returns the tokenizer as JSON, without special tokens; each row's token id in the model; and a
-    mask of the rows whose tokens stand for text.
+    `definition` is the tokenizer as JSON, without special tokens around a text.
+
+    Returns it without those in the vocabulary, too; each row's token id in the model; and a mask of
+    the rows whose tokens stand for text.
     """
     # Tokens that stand for text: neither special, nor unused, nor the unknown token.
-    data = json.loads(tokenizer.to_str())
+    data = json.loads(definition)
     special = {token["id"] for token in data["added_tokens"] if token["special"]}
     vocabulary: dict[str, int] = tokenizer.get_vocab()
     by_id = sorted((id, token) for token, id in vocabulary.items())
     plain = {id for id, token in by_id if id not in special and not UNUSED.fullmatch(token)}
-    data |= {"post_processor": None, "truncation": None, "padding": None}
     unknown = data["model"].get("unk_token")
     plain -= {vocabulary.get(unknown, -1)}  # no token has the id -1
 
@@ -169,9 +165,6 @@ def _vocabulary(tokenizer: Any, *, lower_case: bool) -> tuple[str, list[int], An
     else:
         token_of = dict(by_id)
         by_id = [(id, token_of.get(id, "")) for id in range(by_id[-1][0] + 1)]
-    if lower_case:
-        parts = [{"type": "Lowercase"}, *filter(None, [data["normalizer"]])]
-        data["normalizer"] = {"type": "Sequence", "normalizers": parts}
     ids = [id for id, _ in by_id]
     definition = json.dumps(data, ensure_ascii=False)
     return definition, ids, np.array([id in plain for id in ids])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from pathlib import Path
@@ -58,6 +59,15 @@ class Tokenizer:
     def backend(self) -> Any:
         """Underlying tokenizer."""
         return self._tokenizer
+
+    def plain(self) -> str:
+        """A tokenizer of `tokenizers` as JSON, without special tokens around a text and limits."""
+        data = json.loads(self._tokenizer.to_str())
+        data |= {"post_processor": None, "truncation": None, "padding": None}
+        if self._lower_case:
+            parts = [{"type": "Lowercase"}, *filter(None, [data["normalizer"]])]
+            data["normalizer"] = {"type": "Sequence", "normalizers": parts}
+        return json.dumps(data, ensure_ascii=False)
 
     def ids(self, texts: Sequence[str], prefix: str = "") -> list[list[int]]:
         """Token ids of each text; one padding token for an empty text."""

@@ -143,6 +143,18 @@ class TransformerEncoder:
         """Tokenizer of `tokenizers`, or of transformers if it is written in Python."""
         return self._tokenizer.backend
 
+    def plain_tokenizer(self) -> str:
+        """Return the tokenizer as JSON, without special tokens around a text.
+
+        Raises `InputError` if it is written in Python.
+        """
+        if not hasattr(self.tokenizer, "to_str"):
+            raise InputError(
+                f"model {self._files.name!r}: its tokenizer is written in Python; expected one of "
+                "the library tokenizers"
+            )
+        return self._tokenizer.plain()
+
     def network(self) -> SentenceNetwork:
         """Load the network in torch, on the CPU, in float32."""
         return self._loader.network()

@@ -7,28 +7,32 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from slimdex.errors import CorruptError, InputError
-from slimdex.indexes.arrays import without
+from slimdex.indexes.arrays import sample_rows, without
 from slimdex.indexes.codes.kinds import FLAT
+from slimdex.indexes.options import MODEL, TABLE
 from slimdex.indexes.reducers.moments import Moments
 from slimdex.indexes.search.reduced_index import ReducedIndex
 from slimdex.indexes.settings import Settings
 from slimdex.indexes.vectors.row_formats import FLOAT32
 from slimdex.indexes.vectors.vector_file import VectorFile
+from slimdex.system.atomic_files import publish
 
+from ..encoders.base import check_tokenizer
 from ..index import Index
 from ..store.index_files import encode_rows, fit, save_codes, with_moments
-from ..store.manifest import Manifest
 from ..store.next_commit import Change, Undo
 from ..store.snapshot import Snapshot
 from ..store.state import State
 from ..store.work_folder import work_folder
 
-FIT = {"reducer", "rescorer"}
+FIT = {"reducer", "rescorer", "table"}
 """Files that only a fit can make; moments and codes can be derived again."""
 ROLES = FIT | {"moments", "codes"}
 """Files that a fit writes, besides the norms."""
@@ -42,6 +46,8 @@ are needed."""
 def reduce(index: Index, settings: Settings) -> list[str]:
     """Fit with other settings, as `refit` does; raises `InputError` if rows wait for vectors."""
     index.snapshot.check_encoded()
+    if settings.query_encoder == TABLE:
+        check_tokenizer(index.encoder)
     return refit(index, settings)
 
 
@@ -118,20 +124,23 @@ def try_fit(
     With `replaces`, the vectors by another encoder replace the index's own. Returns None if others
     renumber the rows, replace or give up these vectors, or request other settings meanwhile.
     """
-    before, state, moments = index.read(_to_fit, replaces)
+    snapshot, state, moments = index.read(_to_fit, replaces)
+    before = snapshot.manifest
     if state is None:
         return None
     requested = (settings or state.requested).checked(state.dim)
     state = replace(state, requested=requested)
     fitted, notes = requested.fitted(moments)
     if state.waits:  # exact, since the first rows may be too few to train the kind
-        fitted = replace(fitted, kind=FLAT.name)
+        fitted = replace(fitted, kind=FLAT.name, query_encoder=MODEL)
         notes = []
     with work_folder(index.path) as folder:
         # Write the files of the fit to a folder.
         try:
             vectors = state.vector_file(index.path)
             state = fit(folder, with_moments(folder, state, moments), vectors, moments, fitted)
+            if fitted.query_encoder == TABLE:
+                state = _with_table(index, snapshot, folder, state)
             reduced_index, state = encode_rows(folder, state, vectors, index.workers)
         except (CorruptError, OSError):
             if index.snapshot.manifest.keeps_rows_of(before):
@@ -150,14 +159,29 @@ def try_fit(
             return [*notes, *_commit_fit(change, state, folder, reduced_index, undo)]
 
 
-def _to_fit(snapshot: Snapshot, replaces: bool) -> tuple[Manifest, State | None, Moments]:
-    """The newest commit, its state with the vectors to fit, and their moments."""
+def _with_table(index: Index, snapshot: Snapshot, folder: Path, state: State) -> State:
+    """Fit the table of tokens to a sample of the rows; return the state that names its file."""
+    # Loads readers of word vectors.
+    from ..encoders.token_table import MOST_TEXTS, fit_table, save_table
+
+    rows = without(np.arange(state.encoded), snapshot.hidden)
+    rows = rows[sample_rows(len(rows), MOST_TEXTS, seed=0)]
+    texts = [*snapshot.store.contents(rows)]
+    encoder: Any = index.encoder_of(state)
+    table = fit_table(encoder.plain_tokenizer(), texts, state.vector_file(index.path).take(rows))
+    record = publish(folder / state.new_name("table"), partial(save_table, table=table))
+    return replace(state, files=state.files | {"table": record})
+
+
+def _to_fit(snapshot: Snapshot, replaces: bool) -> tuple[Snapshot, State | None, Moments]:
+    """A snapshot with its documents open, its state with the vectors to fit, and their moments."""
+    snapshot.open()
     state = snapshot.state.target(replaces)
     if not replaces or state is None:
-        return snapshot.manifest, state, snapshot.moments()
+        return snapshot, state, snapshot.moments()
     live = without(np.arange(state.rows), snapshot.hidden)
     moments = snapshot.moments_of(live, state.vector_file(snapshot.path))
-    return snapshot.manifest, state, moments
+    return snapshot, state, moments
 
 
 def _commit_fit(

@@ -12,9 +12,10 @@ from math import inf
 from time import monotonic
 
 from slimdex.errors import InputError
+from slimdex.indexes.options import TABLE
 
 from ..encoders.adapters import plain_spec
-from ..encoders.base import Encoder, as_recorded, is_same_encoder
+from ..encoders.base import Encoder, as_recorded, check_tokenizer, is_same_encoder
 from ..index import Index
 from ..store.state import Replacement
 from .encode import Pace, encode_next, encode_waiting
@@ -101,6 +102,8 @@ def _begin(index: Index, encoder: Encoder) -> Encoder:
         if not len(change.base):
             raise InputError(f"{index.path} holds no documents; expected some to encode")
         state.requested.checked(encoder.dim)
+        if state.requested.query_encoder == TABLE:
+            check_tokenizer(encoder)
         replacement = Replacement(spec, encoder.dim, state.new_name("vectors"))
         change.commit(replace(state, replacement=replacement))
         index.encoders.give(encoder)

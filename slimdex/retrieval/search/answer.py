@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from slimdex.errors import CorruptError, InputError
 from slimdex.indexes.arrays import Matrix, Rows, Scores, contains, normalize_rows, union, without
+from slimdex.indexes.options import MODEL, TABLE
 from slimdex.indexes.ranking import first_allowed, stack_results
 from slimdex.indexes.search.reduced_index import ReducedIndex
 from slimdex.system.progress import stage
@@ -73,7 +74,8 @@ def find(
     encoder = partial(encoder_of, state)
     if state.waits:
         rows = replace(rows, waiting=WaitingRows(snapshot, encoder, rows.rescored > 0))
-    vectors = vectors_of(request, encoder, state.epoch)
+    queries = partial(query_encoder, snapshot, request, encoder_of)
+    vectors = vectors_of(request, queries, state.epoch)
     best = nearest(rows, request, vectors)
     definitions = rows.definitions(request.texts or (), best.rows) if rows.code else []
     return hits(snapshot, best, definitions)
@@ -151,6 +153,20 @@ def nearest_documents(snapshot: Snapshot, request: SearchRequest) -> tuple[Score
     rows = rows_for(snapshot, request)
     best = nearest(rows, request, request.query_vectors)
     return best.scores, snapshot.document_rows.documents(best.rows)
+
+
+def query_encoder(
+    snapshot: Snapshot, request: SearchRequest, encoder_of: Callable[[State], Encoder]
+) -> Encoder:
+    """The encoder of a request's texts: the index's own, or its table of tokens."""
+    is_table = uses_table(snapshot.state, request)
+    return snapshot.table if is_table else encoder_of(snapshot.state)
+
+
+def uses_table(state: State, request: SearchRequest) -> bool:
+    """Whether a table of tokens encodes the texts of a request."""
+    default = MODEL if state.settings is None else state.settings.query_encoder
+    return (request.query_encoder or default) == TABLE
 
 
 def vectors_of(

@@ -25,6 +25,7 @@ from typing import (
 )
 
 from slimdex.errors import InputError, short_repr
+from slimdex.indexes.options import QUERY_ENCODERS
 
 if TYPE_CHECKING:
     from ..documents import Hit
@@ -150,6 +151,12 @@ class SearchOptions:
         choices=("auto", "off", "rrf"),
         value="auto|off|rrf|WEIGHT",
     )
+    query_encoder: str | None = option(
+        None,
+        "What encodes queries: the model, or the table of tokens of an index that has one; by "
+        "default as the index is set.",
+        choices=QUERY_ENCODERS,
+    )
     min_score: float | None = option(
         None,
         "Leave out hits that score less.",
@@ -177,6 +184,7 @@ class SearchKeywords(TypedDict, total=False):
     group_by: str
     candidates: int | None
     hybrid: str | float
+    query_encoder: str | None
     min_score: float | None
     rerank: Reranker | str | None
     rerank_depth: int

@@ -227,10 +227,12 @@ def rerank(request: SearchRequest, hits: Hits) -> Hits:
 
 
 def join_requests(requests: Sequence[SearchRequest]) -> SearchRequest:
-    """Join requests with vectors and the same `manner` into one."""
+    """Join requests with the same `manner` into one; its vectors are None if some lack theirs."""
     texts = [*chain.from_iterable(each.texts or () for each in requests)]
-    vectors = np.concatenate([each.query_vectors for each in requests])
-    return replace(requests[0], texts=texts or None, vectors=vectors)
+    vectors = [each.vectors for each in requests if each.vectors is not None]
+    are_encoded = len(vectors) == len(requests)
+    joined = np.concatenate(vectors) if are_encoded else None
+    return replace(requests[0], texts=texts or None, vectors=joined)
 
 
 def _glob_regex(glob: str) -> str:

@@ -27,6 +27,7 @@ from ..index import Index
 from ..ingest.addition_report import AdditionReport
 from ..ingest.encode import encode_waiting
 from ..quality.refitting import add_documents_then_refit
+from ..search.answer import uses_table
 from ..search.request import Hits, SearchRequest, answer, first_stage, join_requests, rerank
 from ..store.snapshot import Snapshot
 from ..store.where.validation import within
@@ -131,7 +132,7 @@ class ServedIndex:
         start = perf_counter()
         encode_s = 0.0
         count = len(request)
-        if request.texts is not None:
+        if request.texts is not None and not uses_table(self.index.state, request):
             vectors, epoch, encode_s = await self._queries.ask(request.texts, count)
             request = replace(request, vectors=vectors, epoch=epoch)
         if request.condition is None:

@@ -46,7 +46,7 @@ def with_moments(folder: Path, state: State, moments: Moments) -> State:
 def fit(
     folder: Path, state: State, vectors: VectorFile, moments: Moments, settings: Settings
 ) -> State:
-    """Fit the reducer and, for rescoring, the metric, under new file names.
+    """Fit the reducer and, for rescoring, the metric, under new file names; there is no table.
 
     The returned state names the new files, and is not committed yet. It has no certificate, and
     figures of `indexes.reducers.drift` about the rows of the fit, to measure drift later.
@@ -55,6 +55,7 @@ def fit(
     files = dict(state.files)
     files["reducer"] = publish(folder / state.new_name("reducer"), reducer.save)
     files.pop("rescorer", None)
+    files.pop("table", None)
     if settings.rescores:
         rescorer = Rescorer.fit(moments, settings.beta, settings.gamma)
         files["rescorer"] = publish(folder / state.new_name("rescorer"), rescorer.save)

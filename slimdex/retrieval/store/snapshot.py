@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from threading import RLock
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,9 @@ from .manifest import Manifest
 from .row_flags import changed_since
 from .state import State
 from .where.validation import CLOCK
+
+if TYPE_CHECKING:
+    from ..encoders.word_vectors.static_encoder import StaticEncoder
 
 READ_AT_ONCE = 1024
 MOST_CONDITIONS = 8
@@ -74,6 +77,7 @@ class Snapshot:
         # Read when needed, unless an earlier snapshot has it already.
         self._loaded = Once[ReducedIndex]()
         self._words = Once[WordIndex]()
+        self._table: Once[StaticEncoder] = Once()
         self._mean_rows = Once[NDArray[np.float32]]()
         self._code_files = Once[dict[int, CodeFile]]()
         self._matches = dict[str, NDArray[np.uint8]]()  # a bit for each row: whether it matches
@@ -95,6 +99,8 @@ class Snapshot:
         # Keep what is in memory if nothing that it depends on has changed.
         if (new.words, new.rows) == (old.words, old.rows):
             later._words = self._words
+        if new.files.get("table") == old.files.get("table"):
+            later._table = self._table
         if _mean_files(new) == _mean_files(old):
             later._mean_rows = self._mean_rows
         return later
@@ -194,6 +200,23 @@ class Snapshot:
         if faults := words.count_faults(self.state.rows):
             raise CorruptError(f"{faults[0]}; `slimdex repair {self.path}` rebuilds it")
         return words
+
+    @property
+    def table(self) -> StaticEncoder:
+        """The table of tokens, as an encoder of queries; raises `InputError` if there is none."""
+        return self._table.get(self._load_table)
+
+    def _load_table(self) -> StaticEncoder:
+        from ..encoders.token_table import load_table  # loads readers of word vectors
+
+        record = self.state.files.get("table")
+        if record is None:
+            raise InputError(
+                f"{self.path} has no table of tokens; expected one "
+                f"(`slimdex reduce {self.path} --query-encoder table` fits it)"
+            )
+        record.check(self.path)
+        return load_table(self.path / record.name, self.state.dim)
 
     def code_files(self, documents: Sequence[int]) -> list[CodeFile]:
         """Names and definitions of documents of source code, given by their first rows.

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from slimdex.errors import CorruptError
 from slimdex.indexes.arrays import Matrix
+from slimdex.indexes.options import TABLE
 from slimdex.indexes.settings import Settings
 from slimdex.indexes.vectors.row_formats import FLOAT32, LARGEST_CENTER, STORED, Blocks, center_of
 from slimdex.indexes.vectors.vector_file import VectorFile
@@ -195,8 +196,8 @@ class State:
         for none.
     code_rows : rows before this one are in the file of codes.
     norms : name of the file of norms, None without rescoring.
-    files : role (moments, reducer, rescorer, codes, ids, origins) -> file; origins if some differ
-        from those in the log.
+    files : role (moments, reducer, rescorer, table, codes, ids, origins) -> file; origins if some
+        differ from those in the log.
     moments_rows, moments_deletions : the file of moments counts the rows before this one that were
         live when there were so many deletions.
     before : the state before the last change; None if that can't be undone.
@@ -386,6 +387,8 @@ class State:
             required = {"ids"} if self.id_rows else set()
             if self.fit is not None:
                 required |= {"moments", "reducer", "codes"}
+                if self.fit.settings.query_encoder == TABLE:
+                    required.add("table")
             if self.norms is not None:
                 required.add("rescorer")
             missing = required - self.files.keys()

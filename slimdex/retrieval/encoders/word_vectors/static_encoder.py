@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slimdex.errors import InputError, shorten
-from slimdex.indexes.arrays import Matrix, Rows, batches, normalize_rows
+from slimdex.indexes.arrays import Matrix, Rows, normalize_rows
 from slimdex.system.atomic_files import check_new, publish_folder
 from slimdex.system.threads import eigh, product
 
@@ -26,6 +26,7 @@ from ..base import check_unchanged, several
 from ..model_folder import Prompts
 from ..models import find_model
 from ..pieces import WordPieces
+from ..sparse_rows import SparseRows
 from ..tokens import GROUP_TEXTS, groups
 from .files import read_word_vectors
 from .folder import StaticVectors, read_static, static_place, write_static
@@ -35,8 +36,6 @@ WEIGHTED = "weighted"
 SIF = "sif"
 POOLINGS = (MEAN, SIF)
 """Poolings to choose from; `WEIGHTED` uses the weights in a folder."""
-AT_ONCE = 1 << 21
-"""Numbers gathered in memory at a time."""
 SIF_A = 1e-3
 """The paper's parameter a, the same for all its data."""
 
@@ -257,28 +256,12 @@ class StaticEncoder:
     def _pool(self, ids: Rows, lengths: Rows) -> Matrix:
         """Weighted means (n, dim) of n texts, given their concatenated token ids and their lengths.
 
-        Texts of equal length take one matrix product, (m, 1, length) by (m, length, dim). A text
-        without tokens gets the zero vector.
+        A text without tokens gets the zero vector.
         """
-        out = np.zeros((len(lengths), self.dim), dtype=np.float32)
-        starts = np.cumsum(lengths) - lengths
-        most = max(1, AT_ONCE // self.dim)  # tokens whose vectors are in memory at a time
-        for length in np.unique(lengths[lengths > 0]).tolist():
-            texts = np.flatnonzero(lengths == length)
-            for low in range(0, length, most):  # a text may have millions of words
-                offsets = np.arange(low, min(low + most, length))  # of tokens in their text
-                for part in batches(len(texts), max(1, most // len(offsets))):
-                    tokens = ids[starts[texts[part], None] + offsets]
-                    out[texts[part]] += self._sums(tokens)
-            out[texts] /= np.float32(length)
-        return out
-
-    def _sums(self, tokens: Rows) -> Matrix:
-        """Weighted sums (n, dim) of the vectors of tokens (n, length)."""
-        rows = tokens if self.vectors.mapping is None else self.vectors.mapping[tokens]
-        ones = np.ones(tokens.shape, dtype=np.float32)
-        weights = ones if self.weights is None else self.weights[tokens]
-        out: Matrix = product(weights[:, None, :], self.vectors.vectors[rows])[:, 0]
+        rows = ids if self.vectors.mapping is None else self.vectors.mapping[ids]
+        weights = np.ones(len(ids), np.float32) if self.weights is None else self.weights[ids]
+        sums = SparseRows(lengths, rows, weights).times(self.vectors.vectors)
+        out: Matrix = sums / np.maximum(lengths, 1).astype(np.float32)[:, None]
         return out
 
 

@@ -116,6 +116,7 @@ class SearchBody(Body):
     hybrid: Literal["auto", "off", "rrf"] | float = Field(
         "auto", description=options_of(SearchOptions)["hybrid"].http
     )
+    query_encoder: Literal["model", "table"] | None = _option("query_encoder")
     min_score: float | None = _option("min_score")
     rerank: bool = Field(False, description=options_of(SearchOptions)["rerank"].http)
     excerpts: bool = Field(
@@ -221,3 +222,4 @@ class ReduceBody(Body):
     kind: str | None = None
     candidates: int | Literal["auto"] | None = None
     reducer: str | None = None
+    query_encoder: Literal["model", "table"] | None = None

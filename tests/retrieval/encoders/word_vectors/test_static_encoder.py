@@ -244,7 +244,7 @@ def test_long_texts_are_read_to_their_end(words: Path, monkeypatch: pytest.Monke
     texts = ["cat " * 50 + "dog", "rain", "cat dog"]
     expected = encoder.encode(texts)
     np.testing.assert_allclose(expected[0], (50 * ROW["cat"] + ROW["dog"]) / 51, atol=1e-5)
-    monkeypatch.setattr("slimdex.retrieval.encoders.word_vectors.static_encoder.AT_ONCE", 18)
+    monkeypatch.setattr("slimdex.retrieval.encoders.sparse_rows.AT_ONCE", 18)
     np.testing.assert_allclose(encoder.encode(texts), expected, atol=1e-6)
 
 
