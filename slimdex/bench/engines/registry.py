@@ -96,6 +96,7 @@ class Method:
         row: dict[str, Any] = {"method": self.name, "effort": effort}
         if self.settings is not None:
             row |= self.settings.as_dict() | {"candidates": effort}
+            del row["query_encoder"]  # queries are vectors
         return row
 
 
