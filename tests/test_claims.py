@@ -105,35 +105,6 @@ def test_words_cost_more_time_than_meaning() -> None:
     assert times[len(times) // 4] > 2
 
 
-def test_many_callers_wait_less_than_for_chroma_whose_server_takes_less_memory() -> None:
-    ours, others = (
-        {row["callers"]: row for row in rows("serve", method=method, way="vectors")}
-        for method in ("slimdex serve", "Chroma's server")
-    )
-    assert ours.keys() == others.keys()
-    for callers, row in ours.items():
-        assert (row["p50_ms"] < others[callers]["p50_ms"]) is (callers >= 8)
-        assert row["memory_bytes"] > others[callers]["memory_bytes"]
-
-
-def test_a_new_process_answers_in_about_a_tenth_of_the_others_time() -> None:
-    times = {row["method"]: row["alone_s"] for row in rows("start") if "processes" in row}
-    for other in ("sentence-transformers", "Chroma"):
-        assert 0.05 < times["slimdex search"] / times[other] < 0.15
-
-
-def test_four_writing_processes_lose_nothing_and_slimdex_searches_fastest() -> None:
-    found = rows("processes", processes=4)
-    assert {row["lost"] for row in found} == {0}
-    for documents in (1, 100):
-        of = {row["method"]: row for row in found if row["changed"] == documents}
-        ours, chroma = of["slimdex"]["commits_per_s"], of["Chroma"]["commits_per_s"]
-        assert ours > (0.8 if documents == 1 else 1) * chroma
-        assert min(of[name]["commits_per_s"] for name in ("SQLite", "LanceDB")) > max(ours, chroma)
-        assert min(of, key=lambda name: of[name]["p50_ms"]) == "slimdex"
-        assert of["slimdex"]["refused"] == 0
-
-
 def test_no_reducer_serves_search_better_than_whitening() -> None:
     found = rows("retrieval", kind="pq", effort=CANDIDATES)
     half = [row for row in found if row["k"] == row["dim"] // 2]

@@ -10,7 +10,7 @@ import click
 from slimdex.retrieval.cli.click_commands import Commands
 
 NAMES = (
-    *("settings", "index", "running", "encode", "retrieval", "search", "peers", "report"),
+    *("settings", "index", "encode", "retrieval", "search", "peers", "report"),
     *("hybrid", "weight", "code", "sts", "tables"),
 )
 """Order of the commands in `bench --help`: those that users need come first."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Annotated
 
 from slimdex.errors import InputError
@@ -19,7 +18,7 @@ from slimdex.system.index_names import index_name, is_index
 
 from .datasets import every_docstring
 from .engines.encoders import missing_contenders
-from .engines.engine import CHANGES, DOCUMENTS, VECTORS
+from .engines.engine import DOCUMENTS, VECTORS
 from .engines.registry import packages_of
 from .experiments import (
     code_study,
@@ -28,13 +27,11 @@ from .experiments import (
     index_study,
     peers_study,
     points_study,
-    processes_study,
-    running_study,
     search_study,
     similarity_study,
 )
 from .machine import provenance
-from .options import CACHE, MEASURED, Models, Out, Quick, SetOptions, parse_names
+from .options import CACHE, MEASURED, Models, Out, SetOptions
 from .reporting import settings_page
 from .reporting.page import write_pictures, write_report
 from .reporting.sections import (
@@ -159,43 +156,6 @@ def peers(
         return peers_study.measure_peers(job.task, methods, job.results, job.about, cap)
 
     run("peers", measure, options, packages_of(names), queries=peers_study.QUERIES)
-
-
-def running(
-    path: Annotated[
-        Path | None, Argument("DIR", "The index's folder. Without any: docstrings of Python.")
-    ] = None,
-    *,
-    only: Annotated[str, "Parts, separated by commas: start, processes, serve."] = "",
-    out: Out = MEASURED,
-    quick: Quick = False,
-) -> None:
-    """Time new processes, several that add to one store, and a service under load (by wrk).
-
-    Commands and calls are timed alone and beside busy processes. Other libraries require the
-    extra `peers`.
-    """
-    parts = parse_names("--only", only, ["start", "processes", "serve"])
-    stores = parse_libraries("", "", CHANGES)
-    packages = ["duckdb", "openvino", "fastapi", "uvicorn", "sentence-transformers"]
-    packages += packages_of(stores)
-    extent = running_study.QUICK if quick else running_study.Extent()
-
-    # This part builds a store of its own, which several processes share.
-    if "processes" in parts:
-        measure = partial(processes_study.measure_processes, stores, extent.stored, extent.seconds)
-        run_alone("processes", out / "processes-random.jsonl", packages, measure)
-
-    # The other parts use one index.
-    measures = {"start": running_study.measure_start, "serve": running_study.measure_serve}
-    if not measures.keys() & {*parts}:
-        return
-    with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        subject = running_study.Subject.open(path, Path(folder), extent)
-        for part, measure_part in measures.items():
-            if part in parts:
-                file = out / f"{part}-{subject.facts['model']}.jsonl"
-                run_alone(part, file, packages, partial(measure_part, subject, extent))
 
 
 def encode(

@@ -182,37 +182,6 @@ def _checkout() -> dict[str, Any]:
     return {"commit": commit, "clean": None if commit is None else not changed}
 
 
-def memory_parts(process: psutil.Process, index: Path) -> dict[str, tuple[int, int]]:
-    """Resident and private bytes of a process, by kind of mapping; empty except on Linux.
-
-    Private bytes were written. The others are pages of files, which the system can evict.
-    """
-    sizes = dict[str, tuple[int, int]]()
-    if sys.platform != "linux":
-        return sizes
-    for mapping in process.memory_maps():
-        part = _part_of(mapping.path, index)
-        resident, private = sizes.get(part, (0, 0))
-        sizes[part] = (resident + mapping.rss, private + mapping.private_dirty)
-    # Put the part with the most resident bytes first.
-    return dict(sorted(sizes.items(), key=lambda item: -item[1][0]))
-
-
-def _part_of(path: str, index: Path) -> str:
-    """Name the part of memory that a mapping belongs to, by the path of its file."""
-    if path.startswith("["):  # heap, stacks, and maps without a file
-        return "heap and stacks"
-    if Path(path).is_relative_to(index.resolve()):
-        return "the index"
-    if path.endswith(".safetensors"):
-        return "the model's weights"
-    _, _, package = path.rpartition("site-packages/")
-    for library in ("openvino", "duckdb", "faiss", "tantivy"):
-        if library in package:
-            return library
-    return "Python and other libraries"
-
-
 def mapped_memory(folder: Path) -> int:
     """Bytes of a folder's files that this process has mapped and in memory; 0 if unknown."""
     process = psutil.Process()

@@ -30,7 +30,7 @@ COLUMNS: dict[str, tuple[tuple[type, ...], str]] = {
     "vectors": ((str,), "short name of the vectors"),
     "dim|d|width": ((int,), "dimensions of the encoder's vectors, or of its hidden states"),
     "documents|queries": ((int,), "how many"),
-    "rows|changed": ((int,), "of an index, and how many a change touches"),
+    "rows": ((int,), "of an index"),
     "method|encoder|way|what": ((str,), "what does it"),
     "effort": ((int,), "rows rescored, or what a library calls its effort"),
     "error": ((str,), "why there is no result"),
@@ -68,13 +68,6 @@ COLUMNS: dict[str, tuple[tuple[type, ...], str]] = {
         "milliseconds of a query or text: percentiles, in a batch, of a part, on one thread or all",
     ),
     "queries_per_s|searches_per_s(_one|_all)?": (NUMBER, "with all threads, or with one"),
-    "commits_per_s": (NUMBER, "of all processes that write"),
-    "(alone|busy)(_cpu)?_s": (
-        NUMBER,
-        "seconds of work alone or beside busy processes: elapsed, of the processors",
-    ),
-    "first_s": (NUMBER, "seconds of the first of all, with an empty cache of models"),
-    "processes": ((int,), "that were started, one after another, or that write at once"),
     "(short|long)_(texts|tokens)_per_s": (NUMBER, "encoded"),
     "(short|long)_(texts|tokens)": ((int,), "that were encoded"),
     # memory
@@ -91,8 +84,6 @@ COLUMNS: dict[str, tuple[tuple[type, ...], str]] = {
     "read_(pages_)?query_bytes": (NUMBER, "bytes read from disk by a query"),
     "memory(_files)?_bytes": ((int,), "of the process: its own, and pages of files"),
     "store(_files)?_bytes": ((int,), "the part that its library and index added"),
-    "part": ((str,), "of a service's memory"),
-    "(idle|loaded)(_private)?_bytes": ((int,), "after its first search, and after many callers"),
     "words(_memory)?_row_bytes": (NUMBER, "bytes a vector of the lexical index: on disk, read"),
     "compression": (NUMBER, "float32's bytes a vector in ours"),
     # conditions and traffic
@@ -106,11 +97,6 @@ COLUMNS: dict[str, tuple[tuple[type, ...], str]] = {
         "of a run: what it did, and calls that failed or bits that flipped on purpose",
     ),
     "acknowledged|lost|refused": ((int,), "documents committed, missing later; failed calls"),
-    "refusal": ((str, NoneType), "message of a failed call"),
-    "(unseen|unfound)_share": (
-        NUMBER,
-        "of committed documents that searches miss: of a process open before them, of a new one",
-    ),
     "longest_(search|change)_s": (NUMBER, "seconds of the longest call of a run, with waits"),
     # where and when
     "versions": ((dict,), "of Python and libraries"),

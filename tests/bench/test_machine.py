@@ -7,12 +7,11 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
 import pytest
 
 from slimdex.bench import machine
 from slimdex.bench.engines.processes import Subprocess, WorkerError
-from slimdex.bench.machine import MemoryGroup, Resident, join, memory_parts
+from slimdex.bench.machine import MemoryGroup, Resident, join
 from slimdex.bench.runner import possible_cap
 from slimdex.errors import InputError
 from tests.bench.test_commands import bench
@@ -21,27 +20,6 @@ SIZE = 1 << 22
 HELD, CAP = 32 << 20, 16 << 20
 """Bytes that a process holds, and a limit."""
 PAGES = HELD // mmap.PAGESIZE
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="other systems don't tell")
-def test_parts_of_memory_are_all_of_it(tmp_path: Path) -> None:
-    place = tmp_path / "notes.index"
-    place.mkdir()
-    path = place / "vectors"
-    path.write_bytes(b"1" * SIZE)
-    before = memory_parts(psutil.Process(), place)
-    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        assert bytes(data).count(b"1") == SIZE
-        with mmap.mmap(-1, 4 * SIZE, flags=mmap.MAP_PRIVATE) as written:
-            written.write(b"1" * (4 * SIZE))
-            found = memory_parts(psutil.Process(), place)
-            resident = psutil.Process().memory_info().rss
-    assert "the index" not in before
-    assert found["the index"][0] == SIZE  # private while the system has yet to write them
-    # Four times as much was written; the heap may have shrunk a little meanwhile.
-    assert found["heap and stacks"][1] - before["heap and stacks"][1] >= 3 * SIZE
-    assert sum(size for size, _ in found.values()) == pytest.approx(resident, abs=4 * SIZE)
-    assert all(private <= size for size, private in found.values())
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems don't tell")

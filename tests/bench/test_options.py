@@ -43,7 +43,6 @@ def rows_of(folder: Path, experiment: str) -> list[dict[str, Any]]:
         (["search", "--only", "Oracle"], "--only 'Oracle'; expected some of slimdex, slimdex by "),
         (["peers", "--only", "Oracle"], "--only 'Oracle'; expected some of hnswlib"),
         (["retrieval", "--data", ".", "--sets", "nothing"], "nothing: no such folder"),
-        (["running", "--only", "stop"], "--only 'stop'; expected some of start, processes, serve"),
         (["report", "--results", "none", "--out", "page"], "none: no rows of results; "),
     ],
 )

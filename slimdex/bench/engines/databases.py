@@ -9,7 +9,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from datetime import timedelta
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,6 @@ from slimdex.indexes.arrays import Matrix, Rows, batches
 
 from .engine import (
     CANDIDATE_EFFORTS,
-    CHANGES,
     GRAPH_EFFORTS,
     LIST_EFFORTS,
     USUAL,
@@ -44,7 +42,6 @@ class Chroma(Database):
     packages = ("chromadb",)
     for_vectors = GRAPH_EFFORTS
     for_documents = (100, 200, 400, 800)
-    for_changes = USUAL
 
     def open(self, place: Place) -> None:
         self.place = place
@@ -82,9 +79,6 @@ class Chroma(Database):
         answer = self._collection.query(query_embeddings=queries, n_results=k, include=[])
         return by_place(answer["ids"], k)
 
-    def ids(self) -> set[str]:
-        return set(self._collection.get(include=[])["ids"])
-
 
 class LanceDb(Database):
     """LanceDB, HNSW over 8-bit rows in inverted lists; effort is ef, with 2k rows rescored."""
@@ -93,16 +87,11 @@ class LanceDb(Database):
     packages = ("lancedb", "pyarrow")
     for_vectors = GRAPH_EFFORTS
     for_documents = (*USUAL, *GRAPH_EFFORTS[1:])
-    for_changes = USUAL
 
     def open(self, place: Place) -> None:
         self.place = place
         self._table: Any = None
-        # While other processes write, each read has to look for new versions.
-        interval = timedelta(0) if place.ability is CHANGES else None
-        self._connection = self._library.connect(
-            str(place.folder), read_consistency_interval=interval
-        )
+        self._connection = self._library.connect(str(place.folder))
         if (place.folder / "documents.lance").exists():
             self._table = self._connection.open_table("documents")
 
@@ -114,11 +103,7 @@ class LanceDb(Database):
             self._table.add(rows)
 
     def finish(self) -> None:
-        from lancedb.index import FTS  # loaded with the library, by __init__
-
         self._table.create_index("vector", config=self._index_config())
-        if self.place.ability is CHANGES:
-            self._table.create_index("text", config=FTS())
 
     def _index_config(self) -> Any:
         from lancedb.index import HnswSq  # loaded with the library, by __init__
@@ -136,9 +121,6 @@ class LanceDb(Database):
         texts = table["text"].to_pylist() if "text" in columns else [""] * len(ids)
         return list(zip(ids, texts, strict=True))
 
-    def ids(self) -> set[str]:
-        return set(self._table.search().select(["id"]).limit(None).to_arrow()["id"].to_pylist())
-
     def _search(self, query: Query, k: int) -> Any:
         search = self._table.search(query.vector).distance_type("cosine").limit(k)
         if not self.effort:  # use LanceDB's defaults
@@ -153,7 +135,7 @@ class LanceDbLists(LanceDb):
     """
 
     for_vectors = LIST_EFFORTS
-    for_documents = for_changes = ()
+    for_documents = ()
 
     def _index_config(self) -> Any:
         from lancedb.index import IvfPq  # loaded with the library, by __init__
@@ -176,7 +158,6 @@ class QdrantEdge(Database):
     packages = ("qdrant-edge-py",)
     for_vectors = GRAPH_EFFORTS
     for_documents = (*USUAL, *GRAPH_EFFORTS[1:])
-    processes = False
     small = False
 
     def open(self, place: Place) -> None:
@@ -248,10 +229,7 @@ class QdrantEdgeSmall(QdrantEdge):
 
 
 class SqliteVec(Database):
-    """SQLite: an exact scan of sqlite-vec's float32 rows, joined with a table of ids and texts.
-
-    Changes have a write-ahead log, and FTS5 indexes their words.
-    """
+    """SQLite: an exact scan of sqlite-vec's float32 rows, joined with a table of ids and texts."""
 
     packages = ("sqlite-vec", "apsw")
     for_vectors = for_documents = USUAL
@@ -267,9 +245,6 @@ class SqliteVec(Database):
             f"vectors USING vec0({self.COLUMNS.format(dim=place.dim)})",
             'documents("row" INTEGER PRIMARY KEY, id TEXT UNIQUE, text)',
         ]
-        if place.ability is CHANGES:
-            self._connection.execute("PRAGMA journal_mode = WAL")
-            tables.append("words USING fts5(text, content='documents', content_rowid='row')")
         for sql in tables:
             kind = "VIRTUAL TABLE" if "USING" in sql else "TABLE"
             self._connection.execute(f"CREATE {kind} IF NOT EXISTS {sql}")
@@ -302,9 +277,6 @@ class SqliteVec(Database):
                     continue
                 documents = zip(rows, ids, texts, strict=True)
                 insert("INSERT INTO documents VALUES (?, ?, ?)", documents)
-                if self.place.ability is CHANGES:
-                    words = zip(rows, texts, strict=True)
-                    insert("INSERT INTO words(rowid, text) VALUES (?, ?)", words)
 
     def close(self) -> None:
         self._connection.close()
@@ -322,16 +294,6 @@ class SqliteVec(Database):
         """Find the nearest rows, without texts."""
         sql = "SELECT rowid, '' FROM vectors WHERE embedding MATCH ? AND k = ? ORDER BY distance"
         return list(self._connection.execute(sql, (query.vector.tobytes(), k)))
-
-    def ids(self) -> set[str]:
-        return {id for (id,) in self._connection.execute("SELECT id FROM documents")}
-
-
-class Sqlite(SqliteVec):
-    """The same, beside others' changes."""
-
-    for_vectors = for_documents = ()
-    for_changes = USUAL
 
 
 class SqliteVecBits(SqliteVec):

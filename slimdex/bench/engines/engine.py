@@ -28,10 +28,9 @@ class Ability(Enum):
 
     VECTORS = "find vectors by their rows, in the graph that all engines have"
     DOCUMENTS = "find texts by texts, with the library's defaults"
-    CHANGES = "the same while several processes add documents, whose words are indexed, too"
 
 
-VECTORS, DOCUMENTS, CHANGES = Ability
+VECTORS, DOCUMENTS = Ability
 
 
 Efforts = tuple[int, ...]
@@ -65,11 +64,10 @@ class Engine:
     ----------
     library : the module to import, when an object is made.
     packages : required packages.
-    for_vectors, for_documents, for_changes : efforts to measure, in ascending order, by what the
+    for_vectors, for_documents : efforts to measure, in ascending order, by what the
         library can do; 0 is its own. For documents, only the first one that finds enough.
     in_files : whether the index is searched in files rather than in memory.
     callers : whether several threads may search.
-    processes : whether several may have it open.
     row_bytes : the index's own size, if it has one.
     """
 
@@ -77,10 +75,8 @@ class Engine:
     packages: tuple[str, ...] = ()
     for_vectors: Efforts = ()
     for_documents: Efforts = ()
-    for_changes: Efforts = ()
     in_files = False
     callers = True
-    processes = True
     effort = 0
     row_bytes: float | None = None
 
@@ -90,12 +86,7 @@ class Engine:
     @classmethod
     def efforts(cls, ability: Ability) -> Efforts:
         """Efforts to measure; empty if the library can't do it."""
-        efforts_for = {
-            VECTORS: cls.for_vectors,
-            DOCUMENTS: cls.for_documents,
-            CHANGES: cls.for_changes,
-        }
-        return efforts_for[ability]
+        return cls.for_vectors if ability is VECTORS else cls.for_documents
 
     def build(self, vectors: VectorFile, folder: Path) -> Seconds:
         """Index all vectors; files may be kept in `folder`."""
@@ -200,10 +191,6 @@ class Database(Engine):
         """Find the ids and texts for a text, which is encoded."""
         assert self.place.encoder is not None
         return self.fetch(Query(encode_queries(self.place.encoder, [text])[0], text), k)
-
-    def ids(self) -> set[str]:
-        """Return the ids of all documents."""
-        raise NotImplementedError
 
     def codes(self) -> dict[str, int]:
         """Number of vectors (`rows`) and bytes of their codes in memory, if the library says so."""

@@ -27,7 +27,6 @@ LIBRARIES: dict[str, type[Engine]] = {
     "FAISS IVF-PQ": libraries.FaissPq,
     "FAISS IVF-RaBitQ": libraries.FaissRabitq,
     "SymphonyQG": libraries.RabitqGraph,
-    "SQLite": databases.Sqlite,
     "Chroma": databases.Chroma,
     "LanceDB": databases.LanceDb,
     "LanceDB IVF-PQ": databases.LanceDbLists,

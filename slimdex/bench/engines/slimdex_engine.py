@@ -47,7 +47,7 @@ class Slimdex(Database):
     without words, as the other databases are.
     """
 
-    for_documents = for_changes = USUAL
+    for_documents = USUAL
     in_files = False
     settings: Settings | None = None
 
@@ -92,9 +92,6 @@ class Slimdex(Database):
         hits = self._collection.search(text, k, candidates=self.effort or None)
         return [(hit.id, hit.text) for hit in hits]
 
-    def ids(self) -> set[str]:
-        return {document.id for document in self._collection}
-
     def codes(self) -> dict[str, int]:
         codes = self._collection.index.snapshot.index.index
         return {"rows": len(codes), "code_bytes": round(codes.row_nbytes * len(codes))}
@@ -104,7 +101,6 @@ class SlimdexByVectors(Slimdex):
     """The same, made of given vectors, without words."""
 
     for_documents = (*USUAL, *CANDIDATE_EFFORTS)
-    for_changes = ()
     settings = Settings()
 
 

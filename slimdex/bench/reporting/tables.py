@@ -275,33 +275,6 @@ indexes = TableDeclaration(
     marks="index",
     libraries=("duckdb", *FAISS),
 )
-commands = TableDeclaration(
-    experiment="start",
-    title="Start: {documents:,} documents, {model}",
-    columns=(
-        Column("", "method"),
-        Column("s, median", "alone_s", ".2f"),
-        Column("first use, s", "first_s", ".1f"),
-    ),
-    note=lambda rows: f"{without_errors(rows)[0]['processes']} processes each{failures(rows)}",
-    by=("model", "documents"),
-    lines=with_column("processes"),
-    libraries=("openvino", "sentence-transformers", "chromadb"),
-)
-beside_busy_processes = TableDeclaration(
-    experiment="start",
-    title="Start: {documents:,} documents, {model}, alone and beside busy processes",
-    columns=(
-        Column("", "method"),
-        Column("alone, ms", "alone_s", ",.1f", 1e-3),
-        Column("beside, ms", "busy_s", ",.1f", 1e-3),
-        Column("processor time alone, ms", "alone_cpu_s", ",.1f", 1e-3),
-        Column("processor time beside, ms", "busy_cpu_s", ",.1f", 1e-3),
-    ),
-    note="one busy process on each processor",
-    by=("model", "documents"),
-    lines=with_column("busy_s"),
-)
 
 
 def _encoders_note(rows: Rows) -> str:
@@ -328,61 +301,6 @@ encoders = TableDeclaration(
     marks="encoding",
     libraries=("openvino", "torch", "sentence-transformers", "onnxruntime"),
 )
-service = TableDeclaration(
-    experiment="serve",
-    title="Service: {documents:,} documents, {model}",
-    columns=(
-        Column("asked", "way"),
-        Column("by", "method"),
-        Column("callers", "callers", "d"),
-        Column("requests a second", "searches_per_s", ",.0f"),
-        Column("p50 ms", "p50_ms", ".1f"),
-        Column("MB of the process", "memory_bytes", ",.0f", 1e6),
-    ),
-    note="each caller asks and waits",
-    by=("model", "documents"),
-    where={"what": "serve"},
-    libraries=("fastapi", "uvicorn", *FAISS),
-)
-memory_of_service = TableDeclaration(
-    experiment="serve",
-    title="Service: Memory of the service, {documents:,} documents, {model}",
-    columns=(
-        Column("MB", "part"),
-        Column("after a search", "idle_bytes", ",.0f", 1e6),
-        Column("private", "idle_private_bytes", ",.0f", 1e6),
-        Column("after 64 callers", "loaded_bytes", ",.0f", 1e6),
-        Column("private", "loaded_private_bytes", ",.0f", 1e6),
-    ),
-    note="private: written; other pages are those of files, which the system can evict",
-    by=("model", "documents"),
-    where={"what": "memory"},
-)
-
-
-def _of_most_processes(rows: Rows) -> list[Row]:
-    """Rows of the largest number of processes."""
-    measured = without_errors(rows)
-    most = max(values_of(measured, "processes"), default=0)
-    return rows_where(measured, processes=most)
-
-
-processes = TableDeclaration(
-    experiment="processes",
-    title="Several processes",
-    columns=(
-        Column("documents a commit", "changed", "d"),
-        Column("", "method"),
-        Column("commits/s", "commits_per_s", ",.1f"),
-        Column("commit, p50 ms", "p50_ms_changes", ",.1f"),
-        Column("search meanwhile, p50 ms", "p50_ms", ",.1f"),
-        *columns_named(",d", "refused"),
-        Column("unseen, open process", "unseen_share", ".0%"),
-    ),
-    lines=_of_most_processes,
-    libraries=("duckdb", "sqlite-vec", "lancedb", "chromadb"),
-)
-
 BASE = "float32"
 WAYS = ("rrf", "0.05", "0.1", "0.3", "0.5")
 WEIGHTS = ("0.25", "0.5", "0.75", "1")
@@ -774,12 +692,7 @@ TABLES = (
     default_index,
     stores,
     indexes,
-    commands,
-    beside_busy_processes,
     encoders,
-    service,
-    memory_of_service,
-    processes,
     hybrid,
     fusion,
     weights,
