@@ -29,7 +29,7 @@ from .word_vectors.static_encoder import StaticEncoder
 
 KIND = "token table"
 MOST_TEXTS = 1 << 16
-"""Texts that a table is fitted to; more hardly help, and take memory."""
+"""Texts that a table is fitted to, which bounds memory."""
 RIDGE = 0.3
 STEPS = 4
 """Steps of conjugate gradients: more of them fit the texts more closely, and queries less well."""
