@@ -96,7 +96,6 @@ COLUMNS: dict[str, tuple[tuple[type, ...], str]] = {
         (int,),
         "of a run: what it did, and calls that failed or bits that flipped on purpose",
     ),
-    "acknowledged|lost|refused": ((int,), "documents committed, missing later; failed calls"),
     "longest_(search|change)_s": (NUMBER, "seconds of the longest call of a run, with waits"),
     # where and when
     "versions": ((dict,), "of Python and libraries"),

@@ -158,6 +158,7 @@ class QdrantEdge(Database):
     packages = ("qdrant-edge-py",)
     for_vectors = GRAPH_EFFORTS
     for_documents = (*USUAL, *GRAPH_EFFORTS[1:])
+    processes = False
     small = False
 
     def open(self, place: Place) -> None:

@@ -68,6 +68,7 @@ class Engine:
         library can do; 0 is its own. For documents, only the first one that finds enough.
     in_files : whether the index is searched in files rather than in memory.
     callers : whether several threads may search.
+    processes : whether several may have it open.
     row_bytes : the index's own size, if it has one.
     """
 
@@ -77,6 +78,7 @@ class Engine:
     for_documents: Efforts = ()
     in_files = False
     callers = True
+    processes = True
     effort = 0
     row_bytes: float | None = None
 
