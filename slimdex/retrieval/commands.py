@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from .documents import Document, id_text
 from .encoders.base import encode_queries
 from .index import Index
-from .search.answer import query_encoder, rows_for
+from .search.answer import encoder_for, rows_for
 from .search.excerpts import Excerpt, beginning, nearest_passages
 from .search.request import Hits, SearchRequest, answer
 from .store.snapshot import Snapshot
@@ -38,7 +38,7 @@ def search(index: Index, request: SearchRequest, *, excerpts: bool = False) -> S
         index.read(rows_for, request)  # errors, before a model is loaded
         # The queries are encoded once, for the search and for the passages.
         state = index.state
-        encoder = index.read(query_encoder, request, index.encoder_of)
+        encoder = index.read(encoder_for, request, index.encoder_of)
         vectors = encode_queries(encoder, request.texts)
         hits = answer(replace(request, vectors=vectors, epoch=state.epoch), index.find)
         passages = nearest_passages(encoder, request.texts, vectors, hits)

@@ -197,7 +197,7 @@ class Index:
         return self.encoder_of(self.state)
 
     @property
-    def query_encoder(self) -> Encoder | None:
+    def encoder_if_any(self) -> Encoder | None:
         """The encoder; None if texts can't be encoded."""
         return self.encoder if self.can_encode else None
 

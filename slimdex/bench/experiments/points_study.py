@@ -191,7 +191,7 @@ def questions_of(subject: Subject, snapshot: Snapshot, sample: int) -> tuple[Dat
         about = f"{len(judged):,} {subject.queries_are}"
     else:
         rng = np.random.default_rng(0)
-        pool = document_pool(snapshot.open(), index.query_encoder, sample, rng)
+        pool = document_pool(snapshot.open(), index.encoder_if_any, sample, rng)
         ids = index.store.ids_by_row()
         names = [*map(str, range(len(pool)))]
         texts = []

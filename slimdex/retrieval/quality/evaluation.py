@@ -139,7 +139,7 @@ def evaluate_self(index: Index, *, sample: int = 500) -> dict[str, Any]:
     """
     # Queries made of documents; each is searched without its own document.
     pool = document_pool(
-        index.open_snapshot(), index.query_encoder, sample, np.random.default_rng(0)
+        index.open_snapshot(), index.encoder_if_any, sample, np.random.default_rng(0)
     )
     texts = list(pool.texts)[: len(pool)] or None  # those that have vectors
     held_out = _documents_of(index.snapshot.document_rows, pool.held_out)

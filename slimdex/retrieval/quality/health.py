@@ -119,7 +119,7 @@ def _report(snapshot: Snapshot, index: Index, sample: int) -> dict[str, Any]:
     certificate = snapshot.state.certificate
 
     # Agreement now.
-    pool = document_pool(snapshot, index.query_encoder, sample, np.random.default_rng(0))
+    pool = document_pool(snapshot, index.encoder_if_any, sample, np.random.default_rng(0))
     truth = exact_nearest_of(snapshot.index, pool, snapshot.searchable_rows())
     rows, _ = answers(snapshot.index, pool, snapshot.hidden)
     shares = agreement(rows, truth, NEAREST)

@@ -45,7 +45,7 @@ def choose_fusion(
 
     None if there are no labels, no encoder for the queries, or no lexical index.
     """
-    encoder = index.query_encoder
+    encoder = index.encoder_if_any
     if (
         user_queries is None
         or not user_queries.labels

@@ -73,7 +73,7 @@ def choose_metric(
     Without enough labels, all but raw encoders get the default.
     """
     rng = rng or np.random.default_rng(0)
-    encoder = index.query_encoder
+    encoder = index.encoder_if_any
     live = snapshot.searchable_rows()
     sample = np.sort(rng.choice(live, min(len(live), COMPARED_ON), replace=False))
 

@@ -117,7 +117,7 @@ def _compare(
     gain = None
     gain_bound = None
     advice = ENCODE
-    current = index.query_encoder
+    current = index.encoder_if_any
     if current is not None:
         vectors = snapshot.index.vectors.take(searched)
         old = _measure_ndcg(snapshot, current, queries, searched, vectors, snapshot.moments())

@@ -136,7 +136,7 @@ def _queries(
 
     Without the user's queries, they are made of the documents.
     """
-    encoder = index.query_encoder
+    encoder = index.encoder_if_any
     if user_queries is None:
         draw = document_queries(snapshot, encoder, rng)
         return draw, CHOOSING + tuning_targets.most_made()

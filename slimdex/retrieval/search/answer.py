@@ -74,8 +74,8 @@ def find(
     encoder = partial(encoder_of, state)
     if state.waits:
         rows = replace(rows, waiting=WaitingRows(snapshot, encoder, rows.rescored > 0))
-    queries = partial(query_encoder, snapshot, request, encoder_of)
-    vectors = vectors_of(request, queries, state.epoch)
+    of_queries = partial(encoder_for, snapshot, request, encoder_of)
+    vectors = vectors_of(request, of_queries, state.epoch)
     best = nearest(rows, request, vectors)
     definitions = rows.definitions(request.texts or (), best.rows) if rows.code else []
     return hits(snapshot, best, definitions)
@@ -155,7 +155,7 @@ def nearest_documents(snapshot: Snapshot, request: SearchRequest) -> tuple[Score
     return best.scores, snapshot.document_rows.documents(best.rows)
 
 
-def query_encoder(
+def encoder_for(
     snapshot: Snapshot, request: SearchRequest, encoder_of: Callable[[State], Encoder]
 ) -> Encoder:
     """The encoder of a request's texts: the index's own, or its table of tokens."""
