@@ -46,8 +46,6 @@ are needed."""
 def reduce(index: Index, settings: Settings) -> list[str]:
     """Fit with other settings, as `refit` does; raises `InputError` if rows wait for vectors."""
     index.snapshot.check_encoded()
-    if settings.query_encoder == TABLE:
-        check_tokenizer(index.encoder)
     return refit(index, settings)
 
 
@@ -168,6 +166,7 @@ def _with_table(index: Index, snapshot: Snapshot, folder: Path, state: State) ->
     rows = rows[sample_rows(len(rows), MOST_TEXTS, seed=0)]
     texts = [*snapshot.store.contents(rows)]
     encoder: Any = index.encoder_of(state)
+    check_tokenizer(encoder)
     table = fit_table(encoder.plain_tokenizer(), texts, state.vector_file(index.path).take(rows))
     record = publish(folder / state.new_name("table"), partial(save_table, table=table))
     return replace(state, files=state.files | {"table": record})

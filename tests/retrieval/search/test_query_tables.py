@@ -15,7 +15,7 @@ from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.pieces import word_tokenizer
 from slimdex.retrieval.ingest.repairing import verify
 from tests.encoders import WordEncoder
-from tests.retrieval.server.asking import asking
+from tests.retrieval.server.asking import asking, made
 
 WORDS = [f"word{i}" for i in range(200)]
 
@@ -134,15 +134,30 @@ def test_an_encoder_without_tokenizer_is_refused_at_once(path: Path, tmp_path: P
 
 
 async def test_a_service_encodes_by_the_table(path: Path) -> None:
-    async with asking({"notes": path}) as (client, service):
+    encoder = TokenEncoder()
+    async with asking({"notes": path}, encoder=encoder) as (client, _):
+        encoder.encoded.clear()
         body = {"query": "word150 cat", "limit": 1, "hybrid": "off"}
         answer = await client.post("/indexes/notes/search", json=body)
         assert answer.json()["queries"][0]["hits"][0]["id"] == "150"
-        encoder = TokenEncoder()
-        service.indexes["notes"].index.encoders.give(encoder)
         several = {"queries": ["word1 dog", "word2 dog"], "limit": 1, "query_encoder": "table"}
         answer = await client.post("/indexes/notes/search", json=several)
         assert answer.status_code == 200
         assert encoder.encoded == []
+        answer = await client.post("/indexes/notes/search", json=body | {"query_encoder": "model"})
+        assert answer.status_code == 200
+        assert encoder.encoded == ["word150 cat"]
         answer = await client.post("/indexes/notes/search", json=body | {"query_encoder": "x"})
         assert answer.status_code == 422
+
+
+async def test_a_service_fits_a_table_or_refuses(path: Path, tmp_path: Path) -> None:
+    body = {"query_encoder": "table"}
+    async with asking({"notes": path}, encoder=TokenEncoder()) as (client, _):
+        for name in ("model", "table"):
+            answer = await client.post("/indexes/notes/reduce", json={"query_encoder": name})
+            assert answer.json()["settings"]["query_encoder"] == name
+            assert len([*path.glob("table-*")]) == (name == "table")
+    async with asking({"words": made(tmp_path / "words")}) as (client, _):
+        answer = await client.post("/indexes/words/reduce", json=body)
+        assert answer.status_code == 400
