@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from slimdex.errors import CorruptError
 from slimdex.indexes.arrays import Matrix, normalize_rows
 from slimdex.indexes.tensors import load_tensors, save_tensors
-from slimdex.retrieval.encoders import sparse_rows
+from slimdex.retrieval.encoders import sparse_rows, tokens
 from slimdex.retrieval.encoders.pieces import word_tokenizer
 from slimdex.retrieval.encoders.sparse_rows import SparseRows
 from slimdex.retrieval.encoders.token_table import fit_table, load_table, ridge, save_table
@@ -87,6 +87,15 @@ def test_scale_of_vectors_and_order_of_texts_do_not_matter() -> None:
     scaled = vectors[order] * np.linspace(1, 9, 50, dtype=np.float32)[:, None]
     other = StaticEncoder.of(fit_table(DEFINITION, [texts[i] for i in order], scaled))
     np.testing.assert_allclose(other.encode(texts), one, atol=1e-4)
+
+
+def test_texts_are_tokenized_in_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts, vectors, _ = texts_and_vectors(50)
+    texts[9] = "zebra"  # the last of a group has no known word
+    whole = StaticEncoder.of(fit_table(DEFINITION, texts, vectors)).encode(texts)
+    monkeypatch.setattr(tokens, "GROUP_TEXTS", 10)
+    parts = StaticEncoder.of(fit_table(DEFINITION, texts, vectors)).encode(texts)
+    np.testing.assert_allclose(parts, whole, atol=1e-6)
 
 
 def test_a_table_comes_back_from_its_file(tmp_path: Path) -> None:

@@ -13,9 +13,11 @@ from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.pieces import word_tokenizer
+from slimdex.retrieval.ingest import encode
 from slimdex.retrieval.ingest.repairing import verify
 from tests.encoders import WordEncoder
 from tests.retrieval.server.asking import asking, made
+from tests.retrieval.word_documents import stop_after_first_vectors
 
 WORDS = [f"word{i}" for i in range(200)]
 
@@ -92,17 +94,32 @@ def test_a_table_outlives_changes_and_follows_a_new_fit(path: Path) -> None:
         assert collection.verify() == []
 
 
-def test_while_documents_wait_queries_are_encoded_by_the_model(tmp_path: Path) -> None:
+def test_while_documents_wait_queries_are_encoded_by_the_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     encoder = TokenEncoder()
     settings = Settings(query_encoder="table")
+    monkeypatch.setattr(encode, "FIRST_CHARACTERS", 500)
     with Collection.create(tmp_path / "i", encoder, settings) as collection:
-        collection.add(documents(), encode=False)
-        assert collection.search("word150 cat", 1)[0].id == "150"
-        assert "word150 cat" in encoder.encoded
+        with monkeypatch.context() as patch:
+            stop_after_first_vectors(patch, KeyboardInterrupt())
+            with pytest.raises(KeyboardInterrupt):
+                collection.add(documents())
+        assert collection.index.state.is_provisional
+        assert first(collection, "word0 cat") == "0"
+        assert "word0 cat" in encoder.encoded
         collection.encode()
         encoder.encoded.clear()
         assert first(collection, "word150 cat") == "150"
         assert encoder.encoded == []
+
+
+def test_deleted_documents_are_not_in_a_new_table(path: Path) -> None:
+    with Collection.open(path, TokenEncoder()) as collection:
+        assert collection.index.snapshot.table.encode_queries("word199").any()
+        collection.delete([str(i) for i in range(150, 200)])
+        collection.reduce(Settings(query_encoder="table", k=8))
+        assert not collection.index.snapshot.table.encode_queries("word199").any()
 
 
 def test_a_damaged_table_is_found_and_fitted_again(path: Path) -> None:
