@@ -13,7 +13,7 @@ from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.pieces import word_tokenizer
-from slimdex.retrieval.ingest import encode
+from slimdex.retrieval.ingest import adding, encode
 from slimdex.retrieval.ingest.repairing import verify
 from tests.encoders import WordEncoder
 from tests.retrieval.server.asking import asking, made
@@ -99,6 +99,7 @@ def test_while_documents_wait_queries_are_encoded_by_the_model(
 ) -> None:
     encoder = TokenEncoder()
     settings = Settings(query_encoder="table")
+    monkeypatch.setattr(adding, "MOST_ENCODED_FIRST", 0)
     monkeypatch.setattr(encode, "FIRST_CHARACTERS", 500)
     with Collection.create(tmp_path / "i", encoder, settings) as collection:
         with monkeypatch.context() as patch:
