@@ -23,7 +23,7 @@ REDUCERS = {
 MODEL = "model"
 TABLE = "table"
 QUERY_ENCODERS = (MODEL, TABLE)
-"""What encodes queries: the index's model, or a table of tokens fitted to its documents."""
+"""Queries are encoded by the index's model, or by a token table fitted to its documents."""
 CANDIDATES = 200
 """Default candidates of an index of at most `CANDIDATES_TO` rows; larger ones need more."""
 CANDIDATES_TO = 60_000

@@ -44,8 +44,8 @@ class Settings(Choices):
     reducer
         one of `options.REDUCERS`.
     query_encoder
-        "model", or "table": a table of tokens, fitted to the documents' vectors, encodes queries in
-        a fraction of the time, a little less well: see `retrieval.encoders.token_table`.
+        "model"; or "table", a token table fitted to the documents, which is much faster and
+        slightly less accurate: see `retrieval.encoders.token_table`.
 
     Examples
     --------

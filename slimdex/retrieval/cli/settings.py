@@ -72,8 +72,8 @@ class SettingsOptions:
     ] = DEFAULT_CHOICES.reducer
     query_encoder: Annotated[
         str | None,
-        "What encodes queries: the model, or a table of its tokens that is fitted to the "
-        "documents, in a fraction of the time and a little less well.",
+        "How queries are encoded: model; or table, a token table fitted to the documents, which "
+        "is much faster and slightly less accurate.",
     ] = DEFAULT_CHOICES.query_encoder
 
     def changes(self) -> dict[str, Any]:

@@ -135,11 +135,11 @@ def check_encoder(encoder: Any) -> Encoder:
 
 
 def check_tokenizer(encoder: Encoder) -> None:
-    """Raise `InputError` unless a table of tokens can be fitted to an encoder's vectors."""
+    """Raise `InputError` unless a token table can be fitted to an encoder's vectors."""
     if not hasattr(encoder, "plain_tokenizer"):
         raise InputError(
-            f"query_encoder='table': encoder {type(encoder).__name__} shows no tokenizer; expected "
-            "a transformer"
+            f"query_encoder='table': encoder {type(encoder).__name__} has no plain_tokenizer(); "
+            "expected a transformer"
         )
 
 

@@ -143,10 +143,10 @@ def _vocabulary(tokenizer: Any, definition: str) -> tuple[str, list[int], Any]:
     Special and unused tokens are removed from WordPiece vocabularies. Other vocabularies can't be
     shortened without side effects: there the mask excludes them and their rows are zero.
 
-    `definition` is the tokenizer as JSON, without special tokens around a text.
+    `definition` is the tokenizer as JSON, from `plain_tokenizer`.
 
-    Returns it without those in the vocabulary, too; each row's token id in the model; and a mask of
-    the rows whose tokens stand for text.
+    Returns the tokenizer as JSON, without special tokens; each row's token id in the model; and a
+    mask of the rows whose tokens stand for text.
     """
     # Tokens that stand for text: neither special, nor unused, nor the unknown token.
     data = json.loads(definition)

@@ -1,9 +1,10 @@
-"""Token table: a vector for each token, whose weighted sum over a text is close to the text's own.
+"""Token table: a vector for each token, so that a text's weighted sum approximates its embedding.
 
-It is fitted to texts and the vectors that an encoder gave them; queries then need no network. Row i
-of B is the tf-idf vector of text i, at unit length, and row i of Y the encoder's. The table T
-minimizes ``|B T - Y|^2 + ridge |T|^2`` (ridge regression; Hoerl and Kennard 1970). A few steps of
-conjugate gradients with a diagonal preconditioner come close to it (Hestenes and Stiefel 1952).
+The table is fitted to texts and their vectors by an encoder; it then encodes queries without that
+encoder. Row i of B is the tf-idf vector of text i, and row i of Y its vector by the encoder, both
+of unit length. The table T minimizes ``|B T - Y|^2 + ridge |T|^2`` (ridge regression; Hoerl and
+Kennard 1970), solved approximately by a few steps of conjugate gradients with a diagonal
+preconditioner (Hestenes and Stiefel 1952).
 """
 
 from __future__ import annotations
@@ -29,18 +30,18 @@ from .word_vectors.static_encoder import StaticEncoder
 
 KIND = "token table"
 MOST_TEXTS = 1 << 16
-"""Texts that a table is fitted to, which bounds memory."""
+"""A larger index is sampled, to bound memory."""
 RIDGE = 0.3
 STEPS = 4
-"""Steps of conjugate gradients: more of them fit the texts more closely, and queries less well."""
+"""Steps of conjugate gradients: more steps overfit, so that queries find less."""
 DIMENSIONS_AT_ONCE = 128
 
 
 def fit_table(definition: str, texts: Sequence[str], vectors: Matrix) -> StaticVectors:
     """Fit a table to texts and their vectors (n, d).
 
-    `definition` is the encoder's tokenizer as JSON, without special tokens. Tokens that no text has
-    have no vector, and are left out of queries.
+    `definition` is the encoder's tokenizer as JSON, from `plain_tokenizer`. Tokens that occur in no
+    text get no vector, and are ignored in queries.
     """
     tokenizer = Tokenizer.from_str(definition)
     bags = _token_counts(tokenizer, texts)
@@ -55,7 +56,7 @@ def fit_table(definition: str, texts: Sequence[str], vectors: Matrix) -> StaticV
     rows = np.zeros((len(tokens), unit.shape[1]), dtype=np.float32)
     for part in batches(unit.shape[1], DIMENSIONS_AT_ONCE):
         rows[:, part] = ridge(bags, len(tokens), np.ascontiguousarray(unit[:, part]))
-        progress("fitting the table of tokens", part.stop, unit.shape[1])
+        progress("fitting the token table", part.stop, unit.shape[1])
     return _table(tokenizer, definition, tokens, idf, rows)
 
 
@@ -103,7 +104,7 @@ def save_table(path: Path, table: StaticVectors) -> None:
 
 
 def load_table(path: Path, dim: int) -> StaticEncoder:
-    """Load the encoder of queries; raises `CorruptError` if the file is not a table of `dim`."""
+    """Load a table of vectors of `dim` dimensions; raises `CorruptError` for any other file."""
     kind, _, arrays = load_tensors(path)
     if kind != KIND or set(arrays) != {"tokens", "weights", "vectors", "tokenizer"}:
         raise CorruptError(f"{path}: holds {kind!r}; expected a {KIND}")
@@ -122,7 +123,7 @@ def load_table(path: Path, dim: int) -> StaticEncoder:
 
 
 def _token_counts(tokenizer: Tokenizer, texts: Sequence[str]) -> SparseRows:
-    """How often each text has each token."""
+    """Count each token in each text."""
     pieces = WordPieces(tokenizer, unknown_id(tokenizer))
     lengths = list[NDArray[np.int64]]()
     columns = list[NDArray[np.int64]]()

@@ -61,7 +61,7 @@ class Tokenizer:
         return self._tokenizer
 
     def plain(self) -> str:
-        """A tokenizer of `tokenizers` as JSON, without special tokens around a text and limits."""
+        """A tokenizer of `tokenizers` as JSON; it adds no special tokens and truncates nothing."""
         data = json.loads(self._tokenizer.to_str())
         data |= {"post_processor": None, "truncation": None, "padding": None}
         if self._lower_case:

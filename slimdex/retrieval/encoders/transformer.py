@@ -144,7 +144,7 @@ class TransformerEncoder:
         return self._tokenizer.backend
 
     def plain_tokenizer(self) -> str:
-        """Return the tokenizer as JSON, without special tokens around a text.
+        """Return the tokenizer as JSON; it adds no special tokens to a text.
 
         Raises `InputError` if it is written in Python.
         """

@@ -22,7 +22,7 @@ SURE = 3 / 4
 special tokens and a prompt take the rest."""
 COUNTED_AT_ONCE = 1024
 MOST_COUNTED = 1 << 20
-"""Bytes of the longest text that is counted as a whole, since its words take memory."""
+"""Longer texts, in bytes, are cut without counting them first, to bound memory."""
 LeaveOut = Callable[[Document, Exception], bool]
 """Note the file of a document that can't be added; returns False if it is not from a file."""
 
@@ -52,8 +52,8 @@ def cut(
 
 def _cut(records: Sequence[Record], tokens: int, count: Count) -> list[Record]:
     """Cut documents as `cut` does; raises the errors of `count`."""
-    # Most documents are surely short. Counting the others together is faster than one by one: what
-    # the tokenizer makes of their words is remembered when they are cut.
+    # Most documents are surely short. Count the others in batches, which also fills the tokenizer's
+    # cache before they are cut.
     long = list[int]()
     unsure = list[int]()
     for position, record in enumerate(records):

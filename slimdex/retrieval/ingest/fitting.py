@@ -158,7 +158,7 @@ def try_fit(
 
 
 def _with_table(index: Index, snapshot: Snapshot, folder: Path, state: State) -> State:
-    """Fit the table of tokens to a sample of the rows; return the state that names its file."""
+    """Fit the token table to a sample of the rows; return the state that names its file."""
     # Loads readers of word vectors.
     from ..encoders.token_table import MOST_TEXTS, fit_table, save_table
 

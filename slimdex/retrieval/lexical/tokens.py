@@ -18,7 +18,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator
 from functools import cache, lru_cache
-from itertools import chain, pairwise
+from itertools import pairwise
 from typing import Any
 
 PROPER = "="
@@ -28,8 +28,6 @@ LONGEST_NAME = 500
 """Longest indexed word or name, in characters; queries contain no longer ones."""
 MOST_IDS = 1024
 """Ids whose terms are remembered: each row of a document has its id."""
-MOST_RUNS = 1 << 16
-"""Runs without spaces whose words are remembered: texts repeat most of theirs."""
 SHORTEST_MISSPELT = 5
 """Shortest name that is found despite a typing error; one edit turns a shorter one into another
 word."""
@@ -133,20 +131,21 @@ def words_in(text: str) -> str:
 
 def _words(text: str) -> list[str]:
     """Return the words of a normalized text: see `words_of`."""
-    return [*chain.from_iterable(map(_words_of_run, text.split()))]
-
-
-@lru_cache(MOST_RUNS)
-def _words_of_run(run: str) -> list[str]:
-    """Words of a run without spaces: its parts, and after them the names that they form."""
-    if run.isascii() and (word := run.strip(_ASCII_EDGE)).isalnum():  # nearly all
-        return _with_humps(word)
-    parts = _PART.findall(run)
     words = list[str]()
-    for part in parts:
-        words += _with_humps(part) if part.isascii() else _words_in_run(part)
-    if len(parts) > 1 and not UNSPACED.search(run):
-        words += filter(_is_name, _names_in(_lower(run)))
+    for run in text.split():
+        if run.isascii() and (word := run.strip(_ASCII_EDGE)).isalnum():  # nearly all words
+            if word.islower() and len(word) <= LONGEST_TERM:  # most of them: worth a branch
+                words.append(word)
+            else:
+                words += _with_humps(word)
+            continue
+
+        # Add the parts of the run, and after them the names that they form.
+        parts = _PART.findall(run)
+        for part in parts:
+            words += _with_humps(part) if part.isascii() else _words_in_run(part)
+        if len(parts) > 1 and not UNSPACED.search(run):
+            words += filter(_is_name, _names_in(_lower(run)))
     return words
 
 

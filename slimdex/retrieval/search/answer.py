@@ -158,13 +158,13 @@ def nearest_documents(snapshot: Snapshot, request: SearchRequest) -> tuple[Score
 def encoder_for(
     snapshot: Snapshot, request: SearchRequest, encoder_of: Callable[[State], Encoder]
 ) -> Encoder:
-    """The encoder of a request's texts: the index's own, or its table of tokens."""
+    """The encoder of a request's texts: the index's own, or its token table."""
     is_table = uses_table(snapshot.state, request)
     return snapshot.table if is_table else encoder_of(snapshot.state)
 
 
 def uses_table(state: State, request: SearchRequest) -> bool:
-    """Whether a table of tokens encodes the texts of a request."""
+    """Whether the token table encodes the texts of a request."""
     default = MODEL if state.settings is None else state.settings.query_encoder
     return (request.query_encoder or default) == TABLE
 

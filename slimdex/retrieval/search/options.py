@@ -153,8 +153,7 @@ class SearchOptions:
     )
     query_encoder: str | None = option(
         None,
-        "What encodes queries: the model, or the table of tokens of an index that has one; by "
-        "default as the index is set.",
+        "Encode queries with the index's model or its token table; by default the index's setting.",
         choices=QUERY_ENCODERS,
     )
     min_score: float | None = option(

@@ -46,7 +46,7 @@ def with_moments(folder: Path, state: State, moments: Moments) -> State:
 def fit(
     folder: Path, state: State, vectors: VectorFile, moments: Moments, settings: Settings
 ) -> State:
-    """Fit the reducer and, for rescoring, the metric, under new file names; there is no table.
+    """Fit the reducer and, for rescoring, the metric, under new file names.
 
     The returned state names the new files, and is not committed yet. It has no certificate, and
     figures of `indexes.reducers.drift` about the rows of the fit, to measure drift later.

@@ -203,7 +203,7 @@ class Snapshot:
 
     @property
     def table(self) -> StaticEncoder:
-        """The table of tokens, as an encoder of queries; raises `InputError` if there is none."""
+        """The token table, which encodes queries; raises `InputError` if there is none."""
         return self._table.get(self._load_table)
 
     def _load_table(self) -> StaticEncoder:
@@ -212,7 +212,7 @@ class Snapshot:
         record = self.state.files.get("table")
         if record is None:
             raise InputError(
-                f"{self.path} has no table of tokens; expected one "
+                f"{self.path} has no token table; expected one "
                 f"(`slimdex reduce {self.path} --query-encoder table` fits it)"
             )
         record.check(self.path)

@@ -1,4 +1,4 @@
-"""Tables of tokens: sparse products and ridge regression against numpy, and files."""
+"""Token tables: sparse products and ridge regression against numpy, and files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Queries by a table of tokens: without the encoder, as a default or for one search."""
+"""Queries encoded by a token table: without the encoder, by default or for one search."""
 
 from __future__ import annotations
 
